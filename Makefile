@@ -1,0 +1,49 @@
+# Every target sets up what it needs; the second run is quick.
+PYTHON ?= python3
+BIN := .venv/bin
+PERF := .venv-perf/bin
+
+.PHONY: demo test lint format perf perf-long perf-tracking clean
+
+demo: .venv/.installed
+	$(BIN)/python examples/demo.py
+
+test: .venv/.installed
+	$(BIN)/pytest -n 2
+
+lint: .venv/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: .venv/.installed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+# Speed beside the peers, measured in one run.
+perf: .venv-perf/.installed
+	$(PERF)/python perf/peers.py
+
+# 20,000 asks: do the response time and the dataset's size stay level?
+perf-long: .venv/.installed
+	$(BIN)/python perf/long_run.py
+
+# Which inference tracks better: maximum likelihood or maximum a posteriori?
+perf-tracking: .venv/.installed
+	$(BIN)/python perf/tracking.py
+
+.venv/.installed: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --editable '.[dev,demo]'
+	touch $@
+
+# The default build of torch carries gigabytes of GPU code: the pin comes first.
+.venv-perf/.installed: pyproject.toml
+	$(PYTHON) -m venv .venv-perf
+	$(PERF)/pip install --quiet torch==2.13.0
+	$(PERF)/pip install --quiet --editable '.[peers]'
+	touch $@
+
+clean:
+	rm -rf .venv .venv-perf out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

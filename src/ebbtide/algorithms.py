@@ -1,0 +1,56 @@
+"""The algorithms, as compositions of the same parts."""
+
+from dataclasses import dataclass, field
+from typing import get_args
+
+from ebbtide.acquisition import UCB, Acquisition
+from ebbtide.errors import ConfigurationError
+from ebbtide.inference import Method
+from ebbtide.kernels import Matern, Stationary
+from ebbtide.staleness import KeepAll, Staleness, WassersteinBudget
+from ebbtide.timing import Immediate, Timing
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A kernel in space and one in time, an acquisition, a staleness policy and a timing; the default is W-DBO.
+
+    Kernels name the family; their lengthscales are fitted. One lengthscale a coordinate makes it ARD.
+    """
+
+    spatial: Stationary = field(default_factory=lambda: Matern(2.5))
+    temporal: Stationary | None = field(default_factory=lambda: Matern(1.5))
+    acquisition: Acquisition = field(default_factory=UCB)
+    staleness: Staleness = field(default_factory=WassersteinBudget)
+    timing: Timing = field(default_factory=Immediate)
+    inference: Method = "map"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.spatial, Stationary):
+            raise ConfigurationError(f"spatial={self.spatial!r}: give a kernel such as eb.Matern(2.5)")
+        if not (self.temporal is None or isinstance(self.temporal, Stationary)):
+            raise ConfigurationError(f"temporal={self.temporal!r}: give a kernel such as eb.Matern(1.5), or None")
+        if self.inference not in get_args(Method):
+            raise ConfigurationError(f'inference={self.inference!r}: choose "map" or "mle"')
+        if self.temporal is None and isinstance(self.staleness, WassersteinBudget):
+            raise ConfigurationError(
+                "WassersteinBudget needs a temporal kernel: without one no observation is ever stale"
+            )
+
+
+_REGISTRY = {
+    "w-dbo": Algorithm(),
+    "w-dbo-exact": Algorithm(staleness=WassersteinBudget(method="exact")),
+    "keep-all": Algorithm(staleness=KeepAll()),
+}
+
+
+def names() -> list[str]:
+    """The algorithms that can be asked for by name."""
+    return list(_REGISTRY)
+
+
+def get(name: str) -> Algorithm:
+    if name not in _REGISTRY:
+        raise ConfigurationError(f"algorithm={name!r} is unknown; choose one of {names()}, or give an eb.Algorithm")
+    return _REGISTRY[name]

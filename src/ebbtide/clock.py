@@ -1,0 +1,56 @@
+"""Where "now" comes from. Any object with `now() -> float` is a clock."""
+
+import math
+import time
+from typing import Protocol
+
+from ebbtide.errors import ConfigurationError
+
+
+class Clock(Protocol):
+    def now(self) -> float: ...
+
+
+_WALL_AT_START = time.time()
+_MONOTONIC_AT_START = time.monotonic()
+
+
+class SystemClock:
+    """Seconds since the epoch, by the wall at the start of the process and by monotonic time since.
+
+    A step of the system's time (NTP, a change by hand) changes nothing, and a clock made with `not_before`, as
+    after a restart, never reads less than that.
+    """
+
+    def __init__(self, not_before: float = -math.inf) -> None:
+        self._offset = max(0.0, not_before - self._plain())
+
+    @staticmethod
+    def _plain() -> float:
+        return _WALL_AT_START + (time.monotonic() - _MONOTONIC_AT_START)
+
+    def now(self) -> float:
+        return self._plain() + self._offset
+
+
+class ManualClock:
+    """A clock that moves only when told to, in any unit: simulations, tests, replays.
+
+    >>> clock = ManualClock(start=10.0)
+    >>> clock.advance(2.5)
+    >>> clock.now()
+    12.5
+    """
+
+    def __init__(self, start: float = 0.0) -> None:
+        if not math.isfinite(start):
+            raise ConfigurationError(f"start={start!r}: a clock starts at a finite time")
+        self._now = float(start)
+
+    def now(self) -> float:
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        if not (math.isfinite(seconds) and seconds >= 0):
+            raise ConfigurationError(f"advance({seconds!r}): time moves forward, by a finite amount")
+        self._now += seconds

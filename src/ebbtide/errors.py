@@ -1,0 +1,67 @@
+"""All errors and warnings, one tree.
+
+EbbtideError
+├── SpaceError           the definition of a search space is wrong
+├── ParameterError       parameters do not fit the space (all problems listed at once)
+├── ObservationError     a value or a time that cannot be recorded
+├── TrialError           a trial that is unknown, or that was told something else before
+├── ConfigurationError   an algorithm, a part or an option that does not fit
+├── SnapshotError        a file that is torn, edited or from a newer version
+└── NumericalError       a matrix that no jitter could make positive definite
+
+EbbtideWarning
+├── FitWarning           hyperparameters could not be fitted; what was used instead
+├── ClockWarning         the clock did something that a clock should not do
+└── CallbackWarning      a callback raised; the optimizer went on
+
+The first five are ValueErrors too, so that code which knows nothing of ebbtide can catch them.
+An error leaves the optimizer exactly as it was.
+"""
+
+
+class EbbtideError(Exception):
+    """Anything that ebbtide refuses."""
+
+
+class SpaceError(EbbtideError, ValueError):
+    pass
+
+
+class ParameterError(EbbtideError, ValueError):
+    pass
+
+
+class ObservationError(EbbtideError, ValueError):
+    pass
+
+
+class TrialError(EbbtideError, ValueError):
+    pass
+
+
+class ConfigurationError(EbbtideError, ValueError):
+    pass
+
+
+class SnapshotError(EbbtideError):
+    pass
+
+
+class NumericalError(EbbtideError, ArithmeticError):
+    pass
+
+
+class EbbtideWarning(UserWarning):
+    """Anything that ebbtide worked around; the message says what it did."""
+
+
+class FitWarning(EbbtideWarning):
+    pass
+
+
+class ClockWarning(EbbtideWarning):
+    pass
+
+
+class CallbackWarning(EbbtideWarning):
+    pass

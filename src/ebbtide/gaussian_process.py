@@ -1,0 +1,141 @@
+"""A Gaussian process conditioned on observations.
+
+| symbol | meaning                                    | shape  |
+|--------|--------------------------------------------|--------|
+| P      | (K + σ²I)⁻¹                                | (n, n) |
+| α      | P y                                        | (n,)   |
+| k      | covariances of a query with the data       | (m, n) |
+| μ      | k α                                (eq. 3) | (m,)   |
+| σ²     | k(z, z) − diag(k P kᵀ)             (eq. 4) | (m,)   |
+
+σ is the deviation of the function itself: the observation noise is not part of it.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from ebbtide.arrays import Array
+from ebbtide.kernels import SpaceTimeKernel
+from ebbtide.linalg import extend, factorize, invert
+
+
+@dataclass(frozen=True)
+class Posterior:
+    kernel: SpaceTimeKernel
+    noise: float
+    X: Array
+    t: Array
+    P: Array
+    alpha: Array
+    jitter_rungs: int = 0
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def predict(self, X: Array, t: Array) -> tuple[Array, Array]:
+        """Mean and deviation at points in space and time."""
+        k = self.kernel(X, t, self.X, self.t)
+        return k @ self.alpha, _deviation(self.kernel.scale, k, k @ self.P)
+
+    def at(self, time: float) -> "Moment":
+        """The posterior at one moment, as a function of space."""
+        return Moment(self, time)
+
+    def believing(self, x: Array, t: float) -> "Posterior":
+        """As if the posterior mean had been observed at (x, t): the mean stays, the deviation shrinks."""
+        covariances = self.kernel(x[None, :], [t], self.X, self.t)[0]
+        return Posterior(
+            self.kernel,
+            self.noise,
+            np.vstack([self.X, x]),
+            np.append(self.t, t),
+            extend(self.P, covariances, self.kernel.scale + self.noise),
+            np.append(self.alpha, 0.0),
+            self.jitter_rungs,
+        )
+
+    def without(self, rows: list[int]) -> "Posterior":
+        """The posterior after losing some observations, by the block downdate P_kk − P_kr P_rr⁻¹ P_rk."""
+        if not rows:
+            return self
+        keep = np.delete(np.arange(len(self)), rows)
+        P_kr = self.P[keep][:, rows]
+        lost = np.linalg.solve(self.P[rows][:, rows], np.column_stack([P_kr.T, self.alpha[rows]]))
+        return Posterior(
+            self.kernel,
+            self.noise,
+            self.X[keep],
+            self.t[keep],
+            self.P[np.ix_(keep, keep)] - P_kr @ lost[:, :-1],
+            self.alpha[keep] - P_kr @ lost[:, -1],
+            self.jitter_rungs,
+        )
+
+
+def condition(kernel: SpaceTimeKernel, noise: float, X: Array, t: Array, y: Array) -> Posterior:
+    """The posterior given y = f(X, t) + N(0, noise)."""
+    if len(t) == 0:
+        return Posterior(kernel, noise, X, t, np.empty((0, 0)), np.empty(0))
+    covariance = kernel(X, t)
+    np.fill_diagonal(covariance, kernel.scale + noise)
+    factor = factorize(covariance)
+    P = invert(factor)
+    return Posterior(kernel, noise, X, t, P, P @ y, factor.jitter_rungs)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A posterior at a fixed time: what the acquisition looks at."""
+
+    posterior: Posterior
+    time: float
+
+    @cached_property
+    def _weights(self) -> Array:
+        """λ k_T(time, tᵢ): the temporal half of the covariances, the same for every x."""
+        kernel = self.posterior.kernel
+        if kernel.temporal is None:
+            return np.full(len(self.posterior), kernel.scale)
+        weights: Array = kernel.scale * kernel.temporal([[self.time]], self.posterior.t[:, None])[0]
+        return weights
+
+    @cached_property
+    def _scaled_data(self) -> Array:
+        return self.posterior.X / self.posterior.kernel.spatial.lengthscale
+
+    def predict(self, X: Array) -> tuple[Array, Array]:
+        """Mean and deviation at the rows of X."""
+        k = self.posterior.kernel.spatial(X, self.posterior.X) * self._weights
+        return k @ self.posterior.alpha, _deviation(self.posterior.kernel.scale, k, k @ self.posterior.P)
+
+    def predict_with_gradient(self, X: Array) -> tuple[Array, Array, Array, Array]:
+        """Mean, deviation, and their gradients with respect to x (each (m, d))."""
+        post = self.posterior
+        spatial = post.kernel.spatial
+        rho = cdist(X / spatial.lengthscale, self._scaled_data)
+        decay = np.exp(spatial.exponent(rho)) * self._weights
+        k = spatial.value(rho) * decay
+        kP = k @ post.P
+        std = _deviation(post.kernel.scale, k, kP)
+        # ∂kᵢ/∂x = −hᵢ (x − xᵢ)/l², and h carries the same weights as k.
+        h = spatial.slope(rho) * decay
+        metric = 1.0 / np.square(spatial.lengthscale)
+        mean_gradient = _towards(h * post.alpha, X, post.X) * metric
+        std_gradient = _towards(h * kP, X, post.X) * (-metric / std[:, None])  # ∂σ = ∂σ²/2σ
+        return k @ post.alpha, std, mean_gradient, std_gradient
+
+
+def _towards(pull: Array, X: Array, data: Array) -> Array:
+    """Σᵢ pullᵢ (xᵢ − x) for every row x of X."""
+    towards: Array = pull @ data - pull.sum(axis=1, keepdims=True) * X
+    return towards
+
+
+def _deviation(prior: float, k: Array, kP: Array) -> Array:
+    variance = prior - np.einsum("mn,mn->m", kP, k)
+    # Rounding must not make a deviation of 0 or NaN.
+    deviation: Array = np.sqrt(np.maximum(variance, 1e-12 * prior))
+    return deviation

@@ -1,0 +1,218 @@
+"""Hyperparameters: maximum likelihood or maximum a posteriori, from warm starts, with a ladder of fallbacks.
+
+The ladder of a fit: warm start → search from the default start → the last good hyperparameters, with one
+warning. A fit never raises: the loop of a live system goes on.
+
+The search is Newton's method with the average information (likelihood.py) and Levenberg–Marquardt damping,
+inside a box. It stops when the step it would take promises less than `TOLERANCE` nats: a refit that would
+change nothing costs one evaluation, whose factorization the rest of the step uses anyway.
+"""
+
+import warnings
+from dataclasses import dataclass
+from itertools import product
+from typing import Literal
+
+import numpy as np
+
+from ebbtide.arrays import Array
+from ebbtide.errors import FitWarning, NumericalError
+from ebbtide.gaussian_process import Posterior, condition
+from ebbtide.kernels import Stationary
+from ebbtide.likelihood import Evaluation, Hyperparameters, Likelihood
+
+Method = Literal["map", "mle"]
+
+TOLERANCE = 0.01  # nats of log posterior that a further step must promise
+WARM_STEPS = 4  # an ask brings one observation: the fit follows, it need not finish at once
+SEARCH_STEPS = 25
+SEARCH_ROWS = 128  # a search from scratch looks at this many rows at most
+MIN_ROWS = 4  # fewer observations than this cannot be fitted: hyperparameters are held
+
+
+@dataclass(frozen=True)
+class TimeLimits:
+    """What the data allows l_T to be: set by the sampling interval and the whole history's span."""
+
+    floor: float
+    ceiling: float
+    typical: float
+
+    @classmethod
+    def of(cls, interval: float, span: float) -> "TimeLimits":
+        """The guards of W-DBO: never tied to the active span, which would feed back into removal."""
+        floor = 2.0 * interval
+        ceiling = max(10.0 * span, 10.0 * floor)
+        return cls(floor, ceiling, float(np.clip(50.0 * interval, floor, ceiling)))
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Independent normals on θ, inside a box. Precision may differ below and above the centre; 0 is flat."""
+
+    center: Array
+    precision_below: Array
+    precision_above: Array
+    lower: Array
+    upper: Array
+
+    def precision(self, theta: Array) -> Array:
+        return np.where(theta < self.center, self.precision_below, self.precision_above)
+
+    def log_density(self, theta: Array) -> float:
+        return -0.5 * float(self.precision(theta) @ (theta - self.center) ** 2)
+
+    def clip(self, theta: Array) -> Array:
+        return np.clip(theta, self.lower, self.upper)
+
+
+def weak_prior(ard: bool, dim: int, limits: TimeLimits | None, method: Method) -> Prior:
+    """For standardised values in the unit cube. "mle" keeps the box and the centre, with no preference inside.
+
+    | parameter | centre  | spread (log) below, above | box             |
+    |-----------|---------|---------------------------|-----------------|
+    | λ         | 1       | 1.5, 1.5                  | 1e-3 … 1e3      |
+    | l_S       | 0.5√d   | 1.5, 1.5                  | 0.005√d … 20√d  |
+    | l_T       | typical | 1, flat                   | floor … ceiling |
+    | σ²        | 0.05    | 2, 2                      | 1e-6 … 10       |
+
+    What looks like white noise to a handful of observations must be cheaper to explain by noise than by a function
+    that changes between two samples: hence the steep lower side of l_T. Nothing speaks against a long one.
+    """
+    root = np.sqrt(dim)
+    rows = [(1.0, 1.5, 1.5, 1e-3, 1e3)] + (dim if ard else 1) * [(0.5 * root, 1.5, 1.5, 0.005 * root, 20.0 * root)]
+    if limits is not None:
+        rows.append((limits.typical, 1.0, np.inf, limits.floor, limits.ceiling))
+    rows.append((0.05, 2.0, 2.0, 1e-6, 10.0))
+    center, below, above, lower, upper = np.array(rows).T
+    weight = 1.0 if method == "map" else 0.0
+    return Prior(np.log(center), weight / below**2, weight / above**2, np.log(lower), np.log(upper))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Fitted hyperparameters and the posterior under them."""
+
+    hyper: Hyperparameters
+    posterior: Posterior
+    guards: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Climb:
+    """Where an ascent stands: an evaluation and its log posterior density."""
+
+    evaluation: Evaluation
+    value: float
+
+
+def fit(
+    families: tuple[Stationary, Stationary | None],
+    start: Hyperparameters,
+    data: tuple[Array, Array, Array],
+    prior: Prior,
+    *,
+    search: bool,
+    rng: np.random.Generator,
+) -> Fit:
+    """The best hyperparameters reachable from `start` (and from a fresh search, if asked for)."""
+    likelihood = Likelihood(*families, *data)
+    climbs = []
+    try:
+        climbs.append(ascend(likelihood, start.to_vector(), prior, WARM_STEPS))
+    except NumericalError:
+        search = True  # second rung of the ladder
+    if search:
+        try:
+            fresh = _search(families, data, prior, rng)
+            climbs.append(ascend(likelihood, fresh, prior, WARM_STEPS))
+        except NumericalError:
+            pass
+    if not climbs:
+        warnings.warn(
+            f"no hyperparameters could be fitted to the {len(data[2])} active observations; "
+            f"the last good ones are kept: {start}",
+            FitWarning,
+            stacklevel=2,
+        )
+        return Fit(start, condition(start.kernel(*families), start.noise, *data), ("fit_fallback",))
+    best = max(climbs, key=lambda climb: climb.value).evaluation
+    return Fit(best.hyperparameters, best.posterior(), _touched(best, prior))
+
+
+def _touched(evaluation: Evaluation, prior: Prior) -> tuple[str, ...]:
+    """Which guards of l_T the fit ran into."""
+    if evaluation.likelihood.families[1] is None:
+        return ()
+    log_timescale = evaluation.theta[-2]
+    at_floor = log_timescale <= prior.lower[-2] + 1e-9
+    at_ceiling = log_timescale >= prior.upper[-2] - 1e-9
+    return ("timescale_floor",) * bool(at_floor) + ("timescale_ceiling",) * bool(at_ceiling)
+
+
+def _search(
+    families: tuple[Stationary, Stationary | None],
+    data: tuple[Array, Array, Array],
+    prior: Prior,
+    rng: np.random.Generator,
+) -> Array:
+    """The best of a small grid around the prior's centre, climbed; on a sample of the rows if they are many."""
+    n = len(data[2])
+    rows = rng.choice(n, SEARCH_ROWS, replace=False) if n > SEARCH_ROWS else np.arange(n)
+    likelihood = Likelihood(*families, *(column[rows] for column in data))
+    drifting = families[1] is not None
+    starts = []
+    for spatial, temporal in product((-1.2, 0.0), (-1.5, 0.0, 1.5) if drifting else (0.0,)):
+        theta = prior.center.copy()
+        theta[1 : -2 if drifting else -1] += spatial
+        if drifting:
+            theta[-2] += temporal
+        starts.append(_Climb(likelihood(clipped := prior.clip(theta)), prior.log_density(clipped)))
+    best = max(starts, key=lambda climb: climb.evaluation.value + climb.value)
+    return ascend(likelihood, best.evaluation.theta, prior, SEARCH_STEPS).evaluation.theta
+
+
+def ascend(likelihood: Likelihood, theta: Array, prior: Prior, max_steps: int) -> _Climb:
+    """Damped Newton ascent of log likelihood + log prior inside the box."""
+
+    def at(theta: Array) -> _Climb:
+        evaluation = likelihood(theta)
+        return _Climb(evaluation, evaluation.value + prior.log_density(theta))
+
+    here = at(prior.clip(theta))
+    damping, fresh = 1e-3, True
+    for _ in range(max_steps):
+        if fresh:
+            gradient, information = here.evaluation.derivatives()
+            precision = prior.precision(here.evaluation.theta)
+            gradient = gradient - precision * (here.evaluation.theta - prior.center)
+            information = information + np.diag(precision)
+        step, promise = _newton_step(gradient, information, damping, here.evaluation.theta, prior)
+        if promise < TOLERANCE:
+            break
+        try:
+            there = at(prior.clip(here.evaluation.theta + step))
+        except NumericalError:
+            there = _Climb(here.evaluation, -np.inf)
+        fresh = there.value > here.value
+        if fresh:
+            here, damping = there, damping / 10.0
+        else:
+            damping = max(10.0 * damping, 0.1)
+    return here
+
+
+def _newton_step(
+    gradient: Array, information: Array, damping: float, theta: Array, prior: Prior
+) -> tuple[Array, float]:
+    """(H + damping·diag H)⁻¹ g over the parameters that are free to move, and the gain it promises."""
+    pinned = ((theta <= prior.lower) & (gradient < 0)) | ((theta >= prior.upper) & (gradient > 0))
+    free = np.flatnonzero(~pinned)
+    step = np.zeros_like(theta)
+    if free.size == 0:
+        return step, 0.0
+    g = gradient[free]
+    H = information[np.ix_(free, free)]
+    H = H + np.diag(damping * np.diagonal(H) + 1e-6)
+    step[free] = np.clip(np.linalg.solve(H, g), -1.5, 1.5)
+    return step, 0.5 * float(g @ step[free])

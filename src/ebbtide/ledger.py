@@ -1,0 +1,105 @@
+"""Everything asked and told: the pending trials, the whole history, and the active rows among it."""
+
+import dataclasses
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ebbtide.dataset import Dataset
+from ebbtide.errors import TrialError
+from ebbtide.records import Observation, Trial
+from ebbtide.space import Space
+
+RECENT = 64  # observations from which the sampling interval is estimated
+
+
+class Ledger:
+    def __init__(self, space: Space) -> None:
+        self.space = space
+        self.pending: dict[str, Trial] = {}
+        self.history: list[Observation] = []
+        self.dataset = Dataset(space.width)
+        self._lines: dict[str, int] = {}  # trial id → its line in the history
+        self._recent_times: deque[float] = deque(maxlen=RECENT)
+        self._first, self._last = np.inf, -np.inf
+
+    def open(self, trial: Trial) -> None:
+        self.pending[trial.id] = trial
+
+    def already_told(self, trial: Trial, value: float | None) -> bool:
+        """Whether this very value was told before; an error if another was, or if the trial is not ours."""
+        line = self._lines.get(trial.id)
+        mine = self.pending.get(trial.id) if line is None else self.history[line]
+        if mine is None or mine.params != trial.params:
+            raise TrialError(
+                f"trial {trial.id!r} is not one that this optimizer asked for; "
+                "for outside data, tell the parameters instead: tell(trial.params, value, time=...)"
+            )
+        if line is None:
+            return False
+        earlier = self.history[line].value
+        if earlier != value:
+            raise TrialError(
+                f"trial {trial.id!r} was told {_shown(earlier)} before and {_shown(value)} now; a trial has one "
+                "value: for another measurement of the same point, tell its parameters: tell(trial.params, value)"
+            )
+        return True
+
+    def record(self, observation: Observation) -> None:
+        """Append to the history, and to the active rows unless it failed."""
+        line = len(self.history)
+        self.history.append(observation)
+        if observation.trial_id is not None:
+            self._lines[observation.trial_id] = line
+            self.pending.pop(observation.trial_id, None)
+        if observation.value is not None:
+            x = self.space.encode(observation.params)
+            self.dataset.append(x, observation.time, observation.value, line)
+            self._recent_times.append(observation.time)
+            self._first = min(self._first, observation.time)
+            self._last = max(self._last, observation.time)
+
+    def remove(self, rows: Sequence[int], when: float, scores: Sequence[float | None]) -> tuple[Observation, ...]:
+        """Take active rows out; the history remembers when and at what relevance."""
+        removed = []
+        for line, score in zip(self.dataset.index[list(rows)], scores, strict=True):
+            observation = self.history[line]
+            observation.removed_at, observation.relevance = when, score
+            removed.append(observation)
+        self.dataset.keep(np.delete(np.arange(len(self.dataset)), list(rows)))
+        return tuple(removed)
+
+    @property
+    def span(self) -> float:
+        """From the first observation to the last, of the whole history."""
+        return max(0.0, self._last - self._first)
+
+    @property
+    def interval(self) -> float:
+        """The usual time between two observations; 1 in the clock's unit until there are two."""
+        gaps = np.diff(np.sort(self._recent_times))
+        gaps = gaps[gaps > 0]
+        return float(np.median(gaps)) if gaps.size else 1.0
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "history": [list(dataclasses.astuple(observation)) for observation in self.history],
+            "active": self.dataset.index.tolist(),
+            "pending": [dataclasses.asdict(trial) for trial in self.pending.values()],
+        }
+
+    @classmethod
+    def from_json(cls, space: Space, data: Mapping[str, Any]) -> "Ledger":
+        ledger = cls(space)
+        for row in data["history"]:
+            ledger.record(Observation(*row))
+        position = {line: row for row, line in enumerate(ledger.dataset.index.tolist())}
+        ledger.dataset.keep(np.array([position[line] for line in data["active"]], dtype=np.intp))
+        ledger.pending = {trial["id"]: Trial(**trial) for trial in data["pending"]}
+        return ledger
+
+
+def _shown(value: float | None) -> str:
+    return "that it failed" if value is None else repr(value)

@@ -1,0 +1,525 @@
+"""Ask, tell, forget: Algorithm 1 of the paper as a library.
+
+    ask():  clock → fit → staleness policy → condition → acquisition → Trial
+    tell(): validate → record                                  (no model work)
+
+Only `ask` changes the model. `recommend`, `predict`, `relevance` and `hyperparameters` are pure reads: they
+condition on everything told with the hyperparameters fitted last, and leave no trace.
+"""
+
+import math
+import os
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, Self, overload
+
+import numpy as np
+from scipy.stats import qmc
+
+from ebbtide import algorithms, state
+from ebbtide.acquisition import UCB
+from ebbtide.algorithms import Algorithm
+from ebbtide.arrays import Array
+from ebbtide.clock import Clock, ManualClock, SystemClock
+from ebbtide.dataset import Dataset, Standardization
+from ebbtide.errors import (
+    CallbackWarning,
+    ClockWarning,
+    ConfigurationError,
+    EbbtideWarning,
+    ObservationError,
+    SnapshotError,
+)
+from ebbtide.gaussian_process import Posterior, condition
+from ebbtide.inference import MIN_ROWS, Prior, TimeLimits, fit, weak_prior
+from ebbtide.ledger import Ledger
+from ebbtide.likelihood import Hyperparameters
+from ebbtide.linalg import one_blas_thread
+from ebbtide.maximization import maximize
+from ebbtide.progress import Progress
+from ebbtide.records import Asked, Event, Model, Observation, Recommendation, Told, Trial
+from ebbtide.relevance import relevance
+from ebbtide.space import Parameter, Params, Space, is_real, is_whole
+from ebbtide.staleness import WassersteinBudget
+from ebbtide.state import State
+
+GRACE = 5.0  # seconds by which a time told may be ahead of the system clock
+YEAR_2000 = 946_684_800.0
+SEARCH_EVERY = 10  # asks between two searches for hyperparameters from scratch
+RESPONSES = 9  # response times whose median is the one expected
+TRIM_BLOCK = 512  # rows scored at a time when far more were told than may stay
+PATIENCE = 10  # observations made since a clock went back, before those dated after it are dropped
+
+
+class Optimizer:
+    """Optimizes an objective that drifts: ask for a query, tell its value, for ever.
+
+    >>> import ebbtide as eb
+    >>> clock = eb.ManualClock()
+    >>> opt = eb.Optimizer({"x": eb.Float(-1.0, 1.0)}, clock=clock, seed=0)
+    >>> for _ in range(20):
+    ...     trial = opt.ask()
+    ...     opt.tell(trial, (trial.params["x"] - 0.3) ** 2)
+    ...     clock.advance(1.0)
+    >>> round(opt.recommend().params["x"], 1)
+    0.3
+    """
+
+    def __init__(
+        self,
+        space: Mapping[str, Parameter] | Space,
+        *,
+        direction: Literal["minimize", "maximize"] = "minimize",
+        algorithm: str | Algorithm = "w-dbo",
+        clock: Clock | None = None,
+        seed: int | None = None,
+        n_initial: int | None = None,
+        callbacks: Iterable[Callable[[Event], object]] = (),
+    ) -> None:
+        self.space = space if isinstance(space, Space) else Space(space)
+        if direction not in ("minimize", "maximize"):
+            raise ConfigurationError(f'direction={direction!r}: choose "minimize" or "maximize"')
+        self.direction = direction
+        self.algorithm = algorithms.get(algorithm) if isinstance(algorithm, str) else algorithm
+        if not isinstance(self.algorithm, Algorithm):
+            raise ConfigurationError(f"algorithm={algorithm!r}: give a name or an eb.Algorithm")
+        self.algorithm.spatial.check_coordinates(self.space.width)
+        self.clock: Clock = SystemClock() if clock is None else clock
+        if seed is None:
+            seed = int(np.random.SeedSequence().generate_state(1)[0])
+        self.seed = _checked_count("seed", seed)
+        n_initial = 2 * (self.space.dim + 1) if n_initial is None else n_initial
+        self.n_initial = _checked_count("n_initial", n_initial)
+        self.callbacks = tuple(callbacks)
+        self._state = State()
+        self._ledger = Ledger(self.space)
+        self._cached: tuple[tuple[int, int], Posterior] | None = None
+
+    # --- ask: the only thing that changes the model -------------------------------------------------------
+
+    @overload
+    def ask(self) -> Trial: ...
+    @overload
+    def ask(self, n: int) -> list[Trial]: ...
+    def ask(self, n: int | None = None) -> Trial | list[Trial]:
+        """What to measure next. `n` queries at once take each other into account."""
+        if n is None:
+            return self._ask()
+        return [self._ask() for _ in range(_checked_count("n", n, least=1))]
+
+    def _ask(self) -> Trial:
+        now = self._read_clock()
+        removed: tuple[Observation, ...] = ()
+        with one_blas_thread():
+            if self._starting:
+                x = self._space_filling_point()
+            else:
+                rng = np.random.default_rng([self.seed, self._state.asks])
+                removed = self._make_room(now)
+                posterior = self._fit(rng)
+                posterior, stale = self._forget(posterior, now, rng)
+                removed += stale
+                x = self._acquire(posterior, now, rng)
+        params = self.space.decode(x)
+        landed = self._read_clock()
+        trial = Trial(str(self._state.asks), params, landed)
+        self._ledger.open(trial)
+        self._state.asks += 1
+        response = max(0.0, landed - now)
+        self._state.responses = [*self._state.responses, response][-RESPONSES:]
+        self._emit(Asked(trial, response, len(self._ledger.dataset), removed))
+        return trial
+
+    @property
+    def _starting(self) -> bool:
+        """The first `n_initial` asks fill the space, unless as many observations came from outside."""
+        return max(self._state.asks, len(self._ledger.dataset)) < self.n_initial
+
+    def _space_filling_point(self) -> Array:
+        sobol = qmc.Sobol(self.space.dim, rng=np.random.default_rng(self.seed))
+        if self._state.asks:
+            sobol.fast_forward(self._state.asks)
+        point: Array = self.space.spread(sobol.random(1))[0]
+        return point
+
+    def _fit(self, rng: np.random.Generator) -> Posterior:
+        """Hyperparameters from the active observations (line 8), by maximum likelihood or a posteriori."""
+        data = self._ledger.dataset
+        families = (self.algorithm.spatial, self.algorithm.temporal)
+        held = self._state.hyper
+        start = self._default_hyperparameters() if held is None else held
+        self._state.standardization = Standardization.of(data.y)
+        z = self._modelled(data)
+        if len(data) < MIN_ROWS:
+            return condition(start.kernel(*families), start.noise, data.x, data.t, z)
+        search = held is None or self._state.asks % SEARCH_EVERY == 0
+        fitted = fit(families, start, (data.x, data.t, z), self._prior(), search=search, rng=rng)
+        self._state.hyper = fitted.hyper
+        self._count(*fitted.guards, *("jitter",) * (fitted.posterior.jitter_rungs > 0))
+        return fitted.posterior
+
+    def _forget(
+        self, posterior: Posterior, now: float, rng: np.random.Generator
+    ) -> tuple[Posterior, tuple[Observation, ...]]:
+        """What the staleness policy takes out (lines 9-20 and 24)."""
+        if len(posterior) == 0 or self._clock_is_behind(now).any():
+            return posterior, ()
+        verdict = self.algorithm.staleness.review(posterior, now, dict(self._state.policy), rng)
+        self._state.policy = verdict.state
+        self._count(*verdict.guards)
+        removed = self._ledger.remove(verdict.rows, now, verdict.scores)
+        return posterior.without(verdict.rows), removed
+
+    def _acquire(self, posterior: Posterior, now: float, rng: np.random.Generator) -> Array:
+        """The acquisition's maximum at the moment that the query is for (line 5)."""
+        n = len(posterior)
+        lease = posterior.kernel.timescale or math.inf
+        for trial in self._ledger.pending.values():
+            if now - trial.time <= lease:
+                posterior = posterior.believing(self.space.encode(trial.params), trial.time)
+        landing = now + float(np.median(self._state.responses or [0.0]))
+        moment = posterior.at(self.algorithm.timing.moment(now, landing))
+        return maximize(self.algorithm.acquisition, moment, self.space, rng, n)
+
+    def _make_room(self, now: float) -> tuple[Observation, ...]:
+        """Before any model work: rows that a clock left behind, and what is far beyond the policy's capacity."""
+        removed: tuple[Observation, ...] = ()
+        behind = self._clock_is_behind(now)
+        if behind.any() and np.count_nonzero(~behind) >= PATIENCE:
+            warnings.warn(
+                f"the clock went back to {now!r}: {behind.sum()} observations dated after it were set aside",
+                ClockWarning,
+                stacklevel=4,
+            )
+            self._count("clock_went_back")
+            rows = np.flatnonzero(behind).tolist()
+            removed += self._ledger.remove(rows, now, [None] * len(rows))
+        capacity = self.algorithm.staleness.capacity
+        while capacity is not None and len(self._ledger.dataset) > 2 * max(capacity, TRIM_BLOCK):
+            removed += self._trim_block(now)
+        return removed
+
+    def _trim_block(self, now: float) -> tuple[Observation, ...]:
+        """Of the oldest rows, the half with the lowest scores goes: a model of all of them would take minutes."""
+        data = self._ledger.dataset
+        oldest = np.argsort(data.t, kind="stable")[:TRIM_BLOCK]
+        z = Standardization.of(data.y).apply(data.y)
+        model = self._model_of(Standardization())
+        scores = relevance(data.x[oldest], data.t[oldest], z[oldest], kernel=model.kernel, noise=model.noise, now=now)
+        lowest = np.argsort(scores, kind="stable")[: TRIM_BLOCK // 2]
+        self._count("max_active")
+        return self._ledger.remove(oldest[lowest].tolist(), now, scores[lowest].tolist())
+
+    def _clock_is_behind(self, now: float) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Rows dated more than l_T after now: the clock went back. While there are any, nothing is forgotten."""
+        hyper = self._state.hyper
+        timescale = None if hyper is None else hyper.timescale
+        return self._ledger.dataset.t > now + (0.0 if timescale is None else timescale)
+
+    # --- tell: only records -------------------------------------------------------------------------------
+
+    def tell(
+        self,
+        trial: Trial | Mapping[str, Any],
+        value: float | None = None,
+        *,
+        time: float | None = None,
+        failed: bool = False,
+    ) -> None:
+        """Record a value for a trial, or for parameters measured elsewhere, at `time` (default: the trial's, or now).
+
+        Telling a trial the same value again changes nothing. `failed=True` records that there is no value.
+        """
+        now = self._read_clock()
+        outcome = self._checked_value(value, failed)
+        if isinstance(trial, Trial):
+            if self._ledger.already_told(trial, outcome):
+                return
+            params, trial_id = dict(trial.params), trial.id
+            moment = self._checked_time(trial.time if time is None else time, max(now, self._latest_reading))
+        else:
+            params, trial_id = self.space.check(trial), None
+            moment = now if time is None else self._checked_time(time, now)
+        observation = Observation(params, moment, outcome, trial_id)
+        self._ledger.record(observation)
+        self._emit(Told(observation))
+
+    def _checked_value(self, value: Any, failed: bool) -> float | None:
+        if failed:
+            if value is not None:
+                raise ObservationError(f"value={value!r} and failed=True: a failed evaluation has no value")
+            return None
+        if not is_real(value):
+            raise ObservationError(f"value={value!r}: tell a number, or failed=True if there is none")
+        if not math.isfinite(value):
+            raise ObservationError(f"value={value!r}: tell a finite number, or failed=True if there is none")
+        return float(value)
+
+    def _checked_time(self, time: Any, now: float) -> float:
+        if not is_real(time) or not math.isfinite(time):
+            raise ObservationError(f"time={time!r}: give a finite number, in the clock's unit")
+        system = isinstance(self.clock, SystemClock)
+        if time > now + (GRACE if system else 0.0):
+            raise ObservationError(
+                f"time={time!r} is {time - now:g} after now ({now!r}): nothing is observed in the future; "
+                "wait until then, or check the clock's unit"
+            )
+        if system and time < YEAR_2000:
+            raise ObservationError(
+                f"time={time!r} is before the year 2000 by the system's clock, which counts seconds since 1970; "
+                "for time of your own, pass clock=eb.ManualClock()"
+            )
+        return min(float(time), now)
+
+    # --- pure reads ---------------------------------------------------------------------------------------
+
+    def recommend(self) -> Recommendation:
+        """The best parameters now, by the model: no exploration."""
+        now = self._read_clock()
+        with one_blas_thread():
+            moment = self._posterior().at(now)
+            rng = np.random.default_rng([self.seed, self._state.asks, 1])
+            x = maximize(UCB(beta=0.0), moment, self.space, rng, len(moment.posterior))
+            params = self.space.decode(x)
+            mean, std = moment.predict(self.space.encode(params)[None])
+        mean, std = self._in_user_unit(mean, std)
+        return Recommendation(params, float(mean[0]), float(std[0]), now)
+
+    @overload
+    def predict(self, params: Mapping[str, Any], time: float | None = None) -> tuple[float, float]: ...
+    @overload
+    def predict(self, params: Sequence[Mapping[str, Any]], time: float | None = None) -> tuple[Array, Array]: ...
+    def predict(
+        self, params: Mapping[str, Any] | Sequence[Mapping[str, Any]], time: float | None = None
+    ) -> tuple[float, float] | tuple[Array, Array]:
+        """Mean and deviation of the objective (without noise) at some parameters, now or at any other time."""
+        moment = self._read_clock() if time is None else time
+        if not is_real(moment) or not math.isfinite(moment):
+            raise ObservationError(f"time={time!r}: give a finite number, in the clock's unit")
+        single = isinstance(params, Mapping)
+        points = [params] if single else list(params)
+        X = np.array([self.space.encode(self.space.check(p)) for p in points]).reshape(-1, self.space.width)
+        with one_blas_thread():
+            mean, std = self._in_user_unit(*self._posterior().at(moment).predict(X))
+        return (float(mean[0]), float(std[0])) if single else (mean, std)
+
+    def relevance(self) -> Array:
+        """How much each active observation still matters to predictions from now on, in the dataset's order."""
+        if self.algorithm.temporal is None:
+            raise ConfigurationError("this algorithm has no temporal kernel: to it, no observation is ever stale")
+        model, data = self.model, self.dataset
+        policy = self.algorithm.staleness
+        method = policy.method if isinstance(policy, WassersteinBudget) else "bound"
+        z = Standardization(model.mean, model.scale).apply(data.y)
+        now = self._read_clock()
+        return relevance(data.x, data.t, z, kernel=model.kernel, noise=model.noise, now=now, method=method)
+
+    @property
+    def dataset(self) -> Dataset:
+        """The active observations: `.x` (unit cube), `.t`, `.y`."""
+        return self._ledger.dataset
+
+    @property
+    def history(self) -> list[Observation]:
+        """Every observation ever told, in the order told, with when it was removed and at what relevance."""
+        return list(self._ledger.history)
+
+    @property
+    def model(self) -> Model:
+        """Kernel, noise, and the mean and scale that standardise y, as last fitted."""
+        fitted = self._state.hyper is not None
+        return self._model_of(self._state.standardization if fitted else Standardization.of(self.dataset.y))
+
+    @property
+    def hyperparameters(self) -> dict[str, Any]:
+        """scale, lengthscale, timescale (in the clock's unit) and noise (a variance), of the standardised values."""
+        hyper = self._state.hyper or self._default_hyperparameters()
+        timescale = {} if hyper.timescale is None else {"timescale": hyper.timescale}
+        return {"scale": hyper.scale, "lengthscale": hyper.lengthscale} | timescale | {"noise": hyper.noise}
+
+    @property
+    def guards(self) -> dict[str, int]:
+        """How often each safeguard stepped in (docs: README, "What keeps it safe")."""
+        return dict(self._state.guards)
+
+    # --- the loop, for those who do not need their own ----------------------------------------------------
+
+    def optimize(
+        self,
+        objective: Callable[[Params, float], float],
+        duration: float,
+        *,
+        progress: bool = False,
+        catch: tuple[type[Exception], ...] = (),
+    ) -> Recommendation:
+        """Ask, evaluate `objective(params, time)` and tell until `duration` has passed on the clock.
+
+        An exception of the objective is recorded as a failed evaluation and raised, unless `catch` lists it.
+        """
+        start = self._read_clock()
+        shown = Progress(duration, progress)
+        stalled = 0
+        while (elapsed := self._read_clock() - start) < duration:
+            trial = self.ask()
+            try:
+                value = objective(trial.params, trial.time)
+            except BaseException as error:
+                self.tell(trial, failed=True)
+                if not isinstance(error, catch):
+                    raise
+            else:
+                self._tell_or_fail(trial, value)
+            stalled = stalled + 1 if self._read_clock() - start == elapsed else 0
+            if stalled > 1000:
+                raise ConfigurationError(
+                    f"the clock stands at {start + elapsed!r} since 1000 evaluations, so {duration!r} never passes; "
+                    "with a ManualClock, let the objective advance it"
+                )
+            shown.update(elapsed, self)
+        shown.close()
+        return self.recommend()
+
+    def _tell_or_fail(self, trial: Trial, value: Any) -> None:
+        try:
+            self.tell(trial, value)
+        except ObservationError as error:
+            warnings.warn(f"recorded as a failed evaluation: {error}", EbbtideWarning, stacklevel=3)
+            self.tell(trial, failed=True)
+
+    # --- durability ---------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to a JSON file, atomically. `load` goes on as if nothing had happened."""
+        state.write(
+            path,
+            {
+                "space": self.space.to_json(),
+                "direction": self.direction,
+                "algorithm": state.algorithm_to_json(self.algorithm),
+                "clock": state.describe_clock(self.clock),
+                "seed": self.seed,
+                "n_initial": self.n_initial,
+                "state": self._state.to_json(),
+                **self._ledger.to_json(),
+            },
+        )
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        clock: Clock | None = None,
+        algorithm: str | Algorithm | None = None,
+        callbacks: Iterable[Callable[[Event], object]] = (),
+    ) -> Self:
+        """The optimizer that `save` wrote. A clock or an algorithm of your own classes is passed again."""
+        payload = state.read(path)
+        given = algorithms.get(algorithm) if isinstance(algorithm, str) else algorithm
+        try:
+            memory = State.from_json(payload["state"])
+            space = Space.from_json(payload["space"])
+            optimizer = cls(
+                space,
+                direction=payload["direction"],
+                algorithm=state.algorithm_from_json(payload["algorithm"], given),
+                clock=_restored_clock(payload["clock"], clock, memory),
+                seed=payload["seed"],
+                n_initial=payload["n_initial"],
+                callbacks=callbacks,
+            )
+            optimizer._state = memory
+            optimizer._ledger = Ledger.from_json(space, payload)
+        except (KeyError, TypeError, IndexError) as error:
+            raise SnapshotError(f"{path} lacks a part of its state ({error!r}); use an earlier copy") from error
+        return optimizer
+
+    # --- small parts --------------------------------------------------------------------------------------
+
+    def _read_clock(self) -> float:
+        reading = self.clock.now()
+        if not is_real(reading) or not math.isfinite(reading):
+            warnings.warn(f"the clock shows {reading!r}; its latest reading is used", ClockWarning, stacklevel=3)
+            return self._latest_reading if math.isfinite(self._latest_reading) else 0.0
+        self._state.latest_reading = max(self._latest_reading, float(reading))
+        return float(reading)
+
+    @property
+    def _latest_reading(self) -> float:
+        latest = self._state.latest_reading
+        return -math.inf if latest is None else latest
+
+    def _modelled(self, data: Dataset) -> Array:
+        """y as the model sees it: standardised, larger is better."""
+        return self._sign * self._state.standardization.apply(data.y)
+
+    @property
+    def _sign(self) -> float:
+        return 1.0 if self.direction == "maximize" else -1.0
+
+    def _in_user_unit(self, mean: Array, std: Array) -> tuple[Array, Array]:
+        model = self.model
+        return self._sign * mean * model.scale + model.mean, std * model.scale
+
+    def _limits(self) -> TimeLimits:
+        return TimeLimits.of(self._ledger.interval, self._ledger.span)
+
+    def _prior(self) -> Prior:
+        limits = None if self.algorithm.temporal is None else self._limits()
+        return weak_prior(self.algorithm.spatial.ard, self.space.width, limits, self.algorithm.inference)
+
+    def _default_hyperparameters(self) -> Hyperparameters:
+        """The prior's centre, until there is something to fit."""
+        prior = self._prior()
+        drifting = self.algorithm.temporal is not None
+        return Hyperparameters.from_vector(prior.clip(prior.center), ard=self.algorithm.spatial.ard, drifting=drifting)
+
+    def _model_of(self, standardization: Standardization) -> Model:
+        hyper = self._state.hyper or self._default_hyperparameters()
+        kernel = hyper.kernel(self.algorithm.spatial, self.algorithm.temporal)
+        return Model(kernel, hyper.noise, standardization.mean, standardization.scale)
+
+    def _posterior(self) -> Posterior:
+        """Conditioned on everything told, for reads; kept until the next ask or tell."""
+        key = (self._state.asks, len(self._ledger.history))
+        if self._cached is None or self._cached[0] != key:
+            model, data = self.model, self.dataset
+            z = self._sign * Standardization(model.mean, model.scale).apply(data.y)
+            self._cached = key, condition(model.kernel, model.noise, data.x, data.t, z)
+        return self._cached[1]
+
+    def _count(self, *guards: str) -> None:
+        for guard in guards:
+            self._state.guards[guard] = self._state.guards.get(guard, 0) + 1
+
+    def _emit(self, event: Event) -> None:
+        for callback in self.callbacks:
+            try:
+                callback(event)
+            except Exception as error:
+                warnings.warn(f"callback {callback!r} raised {error!r}; going on", CallbackWarning, stacklevel=4)
+
+
+def _restored_clock(recorded: str, given: Clock | None, memory: State) -> Clock:
+    if given is not None:
+        if state.describe_clock(given) != recorded:
+            raise SnapshotError(
+                f"the snapshot was made with a {recorded}, and clock= is a {state.describe_clock(given)}; "
+                "pass a clock of the same kind"
+            )
+        return given
+    latest = -math.inf if memory.latest_reading is None else memory.latest_reading
+    if recorded == "SystemClock":
+        return SystemClock(not_before=latest)
+    if recorded == "ManualClock":
+        return ManualClock(start=latest if math.isfinite(latest) else 0.0)
+    raise SnapshotError(
+        f"the snapshot was made with a {recorded}, a clock of your own, which a snapshot cannot hold; "
+        "pass it again: Optimizer.load(path, clock=...)"
+    )
+
+
+def _checked_count(name: str, value: Any, least: int = 0) -> int:
+    if not is_whole(value) or value < least:
+        raise ConfigurationError(f"{name}={value!r}: give a whole number ≥ {least}")
+    return int(value)

@@ -1,0 +1,39 @@
+"""A status line for `optimize`: one that renews itself on a terminal, one every ten seconds elsewhere."""
+
+import sys
+import time
+from collections.abc import Sized
+from typing import Protocol
+
+
+class _Watched(Protocol):
+    @property
+    def dataset(self) -> Sized: ...
+    @property
+    def history(self) -> Sized: ...
+
+
+class Progress:
+    def __init__(self, duration: float, enabled: bool) -> None:
+        self.duration, self.enabled = duration, enabled
+        self.terminal = sys.stderr.isatty()
+        self.next_line = 0.0
+
+    def update(self, elapsed: float, optimizer: _Watched) -> None:
+        if not self.enabled or time.monotonic() < self.next_line:
+            return
+        self.next_line = time.monotonic() + (0.1 if self.terminal else 10.0)
+        line = (
+            f"{min(elapsed / self.duration, 1.0):4.0%}  {elapsed:.1f} of {self.duration:g}  "
+            f"{len(optimizer.history)} told, {len(optimizer.dataset)} active"
+        )
+        print(
+            f"\r{line}\x1b[K" if self.terminal else line,
+            end="" if self.terminal else "\n",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    def close(self) -> None:
+        if self.enabled and self.terminal:
+            print(file=sys.stderr)

@@ -1,0 +1,398 @@
+"""The search space: parameters as a person writes them ⇄ coordinates of the unit cube, where the model lives.
+
+| parameter   | columns | coordinate                                                        |
+|-------------|---------|-------------------------------------------------------------------|
+| Float       | 1       | (v − low)/(high − low), of the logarithms if log                   |
+| Int         | 1       | centre of v's cell: [low − ½, high + ½] divided into equal cells   |
+| Categorical | c       | one-hot                                                           |
+
+A dict of parameters is the truth; coordinates are derived from it. So what is suggested is first decoded to
+parameters and the model is given *their* coordinates: what is suggested is what is modelled.
+"""
+
+import math
+import numbers
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ebbtide.arrays import Array, Rows
+from ebbtide.errors import ParameterError, SpaceError
+
+Value = float | int | str | bool | None
+Params = dict[str, Any]
+
+
+class Parameter(ABC):
+    """One dimension of the search."""
+
+    width: int  # columns of the unit cube
+    discrete: bool
+
+    @abstractmethod
+    def complaint(self, value: Any) -> str | None:
+        """What is wrong with a value told by a person, and what would be right; None if nothing."""
+
+    @abstractmethod
+    def encode(self, value: Any) -> list[float]:
+        """Coordinates of a valid value."""
+
+    @abstractmethod
+    def decode(self, coordinates: Array) -> Any:
+        """The value nearest to some coordinates; decode(encode(v)) == v for every v that decode returns."""
+
+    @abstractmethod
+    def snap(self, coordinates: Array) -> Array:
+        """Rows of coordinates (m, width), moved to where values lie."""
+
+    @abstractmethod
+    def spread(self, uniform: Array) -> Array:
+        """Coordinates (m, width) of a uniform sample (m,) of [0, 1]."""
+
+    @abstractmethod
+    def neighbours(self, coordinates: Array) -> Array:
+        """The values next to a discrete one, as coordinates (k, width)."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]: ...
+
+
+class _Numeric(Parameter):
+    """What Float and Int share: a range, maybe logarithmic."""
+
+    width = 1
+    low: float
+    high: float
+    log: bool
+
+    def _check_range(self, kind: str) -> None:
+        low, high = self.low, self.high
+        shown = f"{kind}({low!r}, {high!r}{', log=True' if self.log else ''})"
+        if not (is_real(low) and is_real(high) and math.isfinite(low) and math.isfinite(high)):
+            raise SpaceError(f"{shown}: the bounds must be finite numbers")
+        if low > high:
+            raise SpaceError(f"{shown}: the lower bound is above the upper one; swap them")
+        if low == high:
+            raise SpaceError(f"{shown}: nothing to search between equal bounds; leave the parameter out")
+        if self.log and low <= 0:
+            raise SpaceError(f"{shown}: a logarithmic range needs a lower bound above 0")
+        if not math.isfinite(high - low):
+            raise SpaceError(f"{shown}: the range is wider than a float can hold; narrow it")
+
+    def _outside(self, value: float) -> str | None:
+        if not math.isfinite(value):
+            return f"is {value!r}; give a finite number in [{self.low!r}, {self.high!r}]"
+        if not self.low <= value <= self.high:
+            return f"is {value!r}, outside [{self.low!r}, {self.high!r}]"
+        return None
+
+
+@dataclass(frozen=True)
+class Float(_Numeric):
+    """A real number in [low, high].
+
+    >>> Float(1.0, 100.0, log=True).encode(10.0)
+    [0.5]
+    """
+
+    low: float
+    high: float
+    log: bool = False
+
+    discrete = False
+
+    def __post_init__(self) -> None:
+        self._check_range("Float")
+        object.__setattr__(self, "low", float(self.low))
+        object.__setattr__(self, "high", float(self.high))
+
+    def complaint(self, value: Any) -> str | None:
+        if not is_real(value):
+            return f"is {value!r}; give a number in [{self.low!r}, {self.high!r}]"
+        return self._outside(float(value))
+
+    def encode(self, value: Any) -> list[float]:
+        if self.log:
+            position = math.log(value / self.low) / math.log(self.high / self.low)
+        else:
+            position = (value - self.low) / (self.high - self.low)
+        return [min(max(position, 0.0), 1.0)]
+
+    def decode(self, coordinates: Array) -> float:
+        value = self._place(float(coordinates[0]))
+        for _ in range(4):  # rounding settles after one or two: then decode(encode(v)) == v exactly
+            again = self._place(self.encode(value)[0])
+            if again == value:
+                break
+            value = again
+        return value
+
+    def _place(self, position: float) -> float:
+        if position <= 0.0:
+            return self.low
+        if position >= 1.0:
+            return self.high
+        if self.log:
+            value = self.low * math.exp(position * math.log(self.high / self.low))
+        else:
+            value = self.low + position * (self.high - self.low)
+        return min(max(value, self.low), self.high)
+
+    def snap(self, coordinates: Array) -> Array:
+        return np.clip(coordinates, 0.0, 1.0)
+
+    def spread(self, uniform: Array) -> Array:
+        return uniform[:, None]
+
+    def neighbours(self, coordinates: Array) -> Array:
+        return np.empty((0, 1))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": "float", "low": self.low, "high": self.high, "log": self.log}
+
+
+@dataclass(frozen=True)
+class Int(_Numeric):
+    """A whole number in [low, high], both included.
+
+    >>> Int(1, 4).encode(1), Int(1, 4).decode(np.array([0.9]))
+    ([0.125], 4)
+    """
+
+    low: int
+    high: int
+    log: bool = False
+
+    discrete = True
+
+    def __post_init__(self) -> None:
+        self._check_range("Int")
+        if not (is_whole(self.low) and is_whole(self.high)):
+            raise SpaceError(f"Int({self.low!r}, {self.high!r}): the bounds must be whole numbers")
+        if max(abs(self.low), abs(self.high)) > 2**48:
+            raise SpaceError(f"Int({self.low!r}, {self.high!r}): integers beyond 2**48 lose digits; use Float")
+        object.__setattr__(self, "low", int(self.low))
+        object.__setattr__(self, "high", int(self.high))
+
+    @property
+    def _edges(self) -> tuple[float, float]:
+        low, high = self.low - 0.5, self.high + 0.5
+        return (math.log(low), math.log(high)) if self.log else (low, high)
+
+    def complaint(self, value: Any) -> str | None:
+        if not is_whole(value):
+            return f"is {value!r}; give a whole number in [{self.low!r}, {self.high!r}]"
+        return self._outside(value)
+
+    def encode(self, value: Any) -> list[float]:
+        low, high = self._edges
+        return [((math.log(value) if self.log else value) - low) / (high - low)]
+
+    def decode(self, coordinates: Array) -> int:
+        return int(self._nearest(coordinates[:1])[0])
+
+    def _nearest(self, positions: Array) -> Array:
+        low, high = self._edges
+        inside = low + np.clip(positions, 0.0, 1.0) * (high - low)
+        return np.clip(np.rint(np.exp(inside) if self.log else inside), self.low, self.high)
+
+    def _positions(self, values: Array) -> Array:
+        low, high = self._edges
+        return ((np.log(values) if self.log else values) - low) / (high - low)
+
+    def snap(self, coordinates: Array) -> Array:
+        return self._positions(self._nearest(coordinates))
+
+    def spread(self, uniform: Array) -> Array:
+        return self.snap(uniform[:, None])
+
+    def neighbours(self, coordinates: Array) -> Array:
+        value = self.decode(coordinates)
+        near = [v for v in (value - 1, value + 1) if self.low <= v <= self.high]
+        return np.array([self.encode(v) for v in near])
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": "int", "low": self.low, "high": self.high, "log": self.log}
+
+
+@dataclass(frozen=True)
+class Categorical(Parameter):
+    """One of a few choices without an order: strings, numbers, booleans or None.
+
+    >>> Categorical(["a", "b"]).encode("b")
+    [0.0, 1.0]
+    """
+
+    choices: tuple[Value, ...]
+
+    discrete = True
+
+    def __init__(self, choices: Sequence[Value]) -> None:
+        if isinstance(choices, str) or not isinstance(choices, Sequence):
+            raise SpaceError(f"Categorical({choices!r}): give a list of choices")
+        kept = tuple(choices)
+        if len(kept) < 2:
+            raise SpaceError(f"Categorical({list(kept)!r}): give at least two choices, or leave the parameter out")
+        for choice in kept:
+            finite = not isinstance(choice, float) or math.isfinite(choice)
+            if not (choice is None or isinstance(choice, str | bool | int | float)) or not finite:
+                raise SpaceError(f"Categorical: choice {choice!r} is not a string, a finite number, a boolean or None")
+        for index, choice in enumerate(kept):
+            if choice in kept[:index]:
+                raise SpaceError(f"Categorical({list(kept)!r}): {choice!r} is there twice")
+        object.__setattr__(self, "choices", kept)
+
+    @property
+    def width(self) -> int:  # type: ignore[override]
+        return len(self.choices)
+
+    def complaint(self, value: Any) -> str | None:
+        try:
+            known = value in self.choices
+        except Exception:  # an exotic __eq__ (an array's, say) is not one of the choices
+            known = False
+        return None if known else f"is {value!r}; choose one of {list(self.choices)!r}"
+
+    def encode(self, value: Any) -> list[float]:
+        return [float(index == self.choices.index(value)) for index in range(len(self.choices))]
+
+    def _one_hot(self, indices: Rows) -> Array:
+        rows: Array = np.eye(self.width)[indices]
+        return rows
+
+    def decode(self, coordinates: Array) -> Value:
+        return self.choices[int(np.argmax(coordinates))]
+
+    def snap(self, coordinates: Array) -> Array:
+        return self._one_hot(np.argmax(coordinates, axis=1))
+
+    def spread(self, uniform: Array) -> Array:
+        return self._one_hot(np.minimum((uniform * self.width).astype(int), self.width - 1))
+
+    def neighbours(self, coordinates: Array) -> Array:
+        return np.delete(np.eye(self.width), int(np.argmax(coordinates)), axis=0)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"type": "categorical", "choices": list(self.choices)}
+
+
+class Space:
+    """Named parameters, in order.
+
+    >>> space = Space({"power": Float(0.0, 10.0), "codec": Categorical(["a", "b"])})
+    >>> x = space.encode({"power": 2.5, "codec": "b"})
+    >>> x.tolist(), space.decode(x)
+    ([0.25, 0.0, 1.0], {'power': 2.5, 'codec': 'b'})
+    """
+
+    def __init__(self, parameters: Mapping[str, Parameter]) -> None:
+        if not isinstance(parameters, Mapping) or not parameters:
+            raise SpaceError('the space is empty; give a dict such as {"power": eb.Float(0.0, 10.0)}')
+        for name, parameter in parameters.items():
+            if not isinstance(name, str) or not name:
+                raise SpaceError(f"parameter name {name!r}: give a non-empty string")
+            if not isinstance(parameter, Parameter):
+                raise SpaceError(f"{name!r} is {parameter!r}; give an eb.Float, an eb.Int or an eb.Categorical")
+        self.parameters = dict(parameters)
+        stops = np.cumsum([0] + [p.width for p in self.parameters.values()])
+        self._columns = [slice(a, b) for a, b in pairwise(stops)]
+        self.width = int(stops[-1])
+        # Categories cannot be approached gradually; numbers can, and are snapped to what exists afterwards.
+        self.relaxable = np.concatenate(
+            [np.full(p.width, not isinstance(p, Categorical)) for p in self.parameters.values()]
+        )
+
+    @property
+    def dim(self) -> int:
+        """How many parameters there are (d in the formulas)."""
+        return len(self.parameters)
+
+    def _items(self) -> list[tuple[str, Parameter, slice]]:
+        return [
+            (name, parameter, columns)
+            for (name, parameter), columns in zip(self.parameters.items(), self._columns, strict=True)
+        ]
+
+    @property
+    def has_discrete(self) -> bool:
+        return any(parameter.discrete for parameter in self.parameters.values())
+
+    def check(self, params: Any) -> Params:
+        """The parameters, as plain Python values; all that is wrong with them in one error."""
+        if not isinstance(params, Mapping):
+            raise ParameterError(f"{params!r} is not a dict of parameters, nor a trial")
+        problems = [f"{name!r} is missing" for name in self.parameters if name not in params]
+        problems += [
+            f"{name!r} is unknown (the space has {list(self.parameters)})"
+            for name in params
+            if name not in self.parameters
+        ]
+        for name, parameter in self.parameters.items():
+            if name in params and (complaint := parameter.complaint(params[name])):
+                problems.append(f"{name!r} {complaint}")
+        if problems:
+            raise ParameterError("the parameters do not fit the space: " + "; ".join(problems))
+        return {name: _plain(parameter, params[name]) for name, parameter in self.parameters.items()}
+
+    def encode(self, params: Mapping[str, Any]) -> Array:
+        return np.array([u for name, p in self.parameters.items() for u in p.encode(params[name])])
+
+    def decode(self, x: Array) -> Params:
+        return {name: parameter.decode(x[columns]) for name, parameter, columns in self._items()}
+
+    def snap(self, X: Array) -> Array:
+        """Rows moved to where values lie."""
+        return np.hstack([parameter.snap(X[:, columns]) for _, parameter, columns in self._items()])
+
+    def spread(self, uniform: Array) -> Array:
+        """Points of the cube (m, width) from a uniform sample (m, dim), one coordinate a parameter."""
+        return np.hstack([p.spread(uniform[:, i]) for i, p in enumerate(self.parameters.values())])
+
+    def neighbours(self, x: Array) -> Array:
+        """All points that differ from x by one step of one discrete parameter."""
+        rows = []
+        for _, parameter, columns in self._items():
+            for near in parameter.neighbours(x[columns]):
+                row = x.copy()
+                row[columns] = near
+                rows.append(row)
+        return np.array(rows).reshape(-1, self.width)
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: parameter.to_json() for name, parameter in self.parameters.items()}
+
+    @classmethod
+    def from_json(cls, description: Any) -> "Space":
+        """The space that `to_json` described; also what the HTTP service takes."""
+        if not isinstance(description, Mapping):
+            raise SpaceError(f"{description!r} is not a dict of parameters")
+        return cls({name: _parameter_from_json(name, d) for name, d in description.items()})
+
+
+def _parameter_from_json(name: str, description: Any) -> Parameter:
+    kinds: dict[Any, type[Parameter]] = {"float": Float, "int": Int, "categorical": Categorical}
+    if not isinstance(description, Mapping) or description.get("type") not in kinds:
+        raise SpaceError(f'{name!r} is {description!r}; give {{"type": "float" | "int" | "categorical", ...}}')
+    fields = {key: value for key, value in description.items() if key != "type"}
+    try:
+        return kinds[description["type"]](**fields)
+    except TypeError as error:
+        raise SpaceError(f"{name!r}: {error}") from None
+
+
+def _plain(parameter: Parameter, value: Any) -> Any:
+    if isinstance(parameter, Categorical):
+        return parameter.choices[parameter.choices.index(value)]
+    return int(value) if isinstance(parameter, Int) else float(value)
+
+
+def is_real(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+
+
+def is_whole(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool | np.bool_)

@@ -1,0 +1,102 @@
+"""Which observations to forget. A policy sees the fitted posterior and says which rows go."""
+
+from dataclasses import dataclass, field
+from math import log1p
+from typing import Protocol
+
+import numpy as np
+
+from ebbtide.errors import ConfigurationError
+from ebbtide.gaussian_process import Posterior
+from ebbtide.relevance import Method, criterion_of
+
+State = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Rows to remove, in order, with their scores; the policy's state after; the guards that were met."""
+
+    rows: list[int] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    state: State = field(default_factory=dict)
+    guards: tuple[str, ...] = ()
+
+
+class Staleness(Protocol):
+    """A policy's own memory is the `state` it returned last (plain numbers, so that it can be stored)."""
+
+    @property
+    def capacity(self) -> int | None:
+        """The most observations that may stay, or None."""
+        ...
+
+    def review(self, posterior: Posterior, now: float, state: State, rng: np.random.Generator) -> Verdict: ...
+
+
+@dataclass(frozen=True)
+class KeepAll:
+    """Never forget."""
+
+    capacity: int | None = None
+
+    def review(self, posterior: Posterior, now: float, state: State, rng: np.random.Generator) -> Verdict:
+        return Verdict()
+
+
+@dataclass(frozen=True)
+class WassersteinBudget:
+    """W-DBO: remove the least relevant observations while a budget that grows with time pays for them.
+
+    Algorithm 1, lines 9-20 and 24. The budget b is kept as log b, which grows by (Δt/l_T)·log(1+α) and pays
+    log(1+R) a removal. Guards: an ask adds at most one l_T's worth of budget (a clock that jumped must not empty
+    the dataset); `min_active` observations stay; beyond `max_active` the lowest scores go whatever the budget.
+    """
+
+    alpha: float = 0.25
+    method: Method = "bound"
+    min_active: int = 10
+    max_active: int = 1000
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.alpha) and self.alpha >= 0):
+            raise ConfigurationError(f"alpha={self.alpha!r}: the drift allowed per l_T is a finite number ≥ 0")
+        if self.method not in ("bound", "exact"):
+            raise ConfigurationError(f'method={self.method!r}: choose "bound" or "exact"')
+        if not 0 <= self.min_active <= self.max_active:
+            raise ConfigurationError(
+                f"min_active={self.min_active!r}, max_active={self.max_active!r}: need 0 ≤ min_active ≤ max_active"
+            )
+
+    @property
+    def capacity(self) -> int:
+        return self.max_active
+
+    def review(self, posterior: Posterior, now: float, state: State, rng: np.random.Generator) -> Verdict:
+        timescale = posterior.kernel.timescale
+        if timescale is None:
+            raise ConfigurationError("WassersteinBudget needs a temporal kernel: without one nothing is ever stale")
+        log_budget, capped = self._grown(state, now)
+        left, rows, scores = len(posterior), [], []
+        if left > self.min_active and (log_budget > 0.0 or left > self.max_active):
+            criterion = criterion_of(posterior, now, self.method)
+            while left > self.min_active:
+                row, score = criterion.least()  # line 14
+                cost = log1p(score)
+                if log_budget <= cost and left <= self.max_active:  # lines 9 and 15
+                    break
+                criterion.remove(row)
+                log_budget = max(0.0, log_budget - cost)  # line 17
+                rows.append(row)
+                scores.append(score)
+                left -= 1
+        guards = ("budget_capped",) * capped + ("max_active",) * (len(posterior) > self.max_active)
+        guards += ("min_active",) * (left <= self.min_active and log_budget > 0.0)
+        return Verdict(rows, scores, {"log_budget": log_budget, "time": now, "timescale": timescale}, guards)
+
+    def _grown(self, state: State, now: float) -> tuple[float, bool]:
+        """log b after line 24, with the l_T that was fitted at the ask before; and whether it was capped."""
+        if not state:
+            return 0.0, False  # line 3: b = 1
+        elapsed = max(0.0, now - state["time"]) / state["timescale"]
+        return state["log_budget"] + min(elapsed, 1.0) * log1p(self.alpha), elapsed > 1.0

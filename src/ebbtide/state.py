@@ -1,0 +1,151 @@
+"""What an optimizer must remember, and the versioned JSON file that holds it.
+
+Every ask starts from this state and from nothing else, so an optimizer that was saved and loaded asks what the
+uninterrupted one would have asked. JSON keeps every float exactly. A checksum tells a file that was torn or
+edited; a file of a newer version is refused. Reading never touches the file; writing replaces it atomically.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ebbtide.acquisition import EI, PI, UCB
+from ebbtide.algorithms import Algorithm
+from ebbtide.clock import Clock, ManualClock, SystemClock
+from ebbtide.dataset import Standardization
+from ebbtide.errors import EbbtideError, SnapshotError
+from ebbtide.kernels import Matern, SquaredExponential
+from ebbtide.likelihood import Hyperparameters
+from ebbtide.staleness import KeepAll, WassersteinBudget
+from ebbtide.timing import Immediate
+
+FORMAT, VERSION = "ebbtide-snapshot", 1
+
+# The parts that JSON can rebuild; a user's own classes are passed to `load` again.
+PARTS: dict[str, Callable[..., Any]] = {
+    cls.__name__: cls for cls in (Matern, SquaredExponential, UCB, EI, PI, WassersteinBudget, KeepAll, Immediate)
+}
+
+
+@dataclass
+class State:
+    """The canonical state between two asks, besides the observations and the pending trials."""
+
+    asks: int = 0
+    hyper: Hyperparameters | None = None
+    standardization: Standardization = field(default_factory=Standardization)
+    policy: dict[str, float] = field(default_factory=dict)
+    latest_reading: float | None = None  # the latest time that the clock ever showed
+    responses: list[float] = field(default_factory=list)  # the last few, in the clock's unit
+    guards: dict[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "State":
+        fields = dict(data)
+        if fields["hyper"] is not None:
+            lengthscale = fields["hyper"]["lengthscale"]
+            lengthscale = tuple(lengthscale) if isinstance(lengthscale, list) else lengthscale
+            fields["hyper"] = Hyperparameters(**{**fields["hyper"], "lengthscale": lengthscale})
+        fields["standardization"] = Standardization(**fields["standardization"])
+        return cls(**fields)
+
+
+def describe(part: Any) -> Any:
+    """A part of an algorithm as JSON; a user's own class by its name (and fields, if it is a dataclass)."""
+    if part is None or isinstance(part, str):
+        return part
+    cls = type(part)
+    known = PARTS.get(cls.__name__) is cls
+    fields = dataclasses.asdict(part) if dataclasses.is_dataclass(cls) else {}
+    name = cls.__name__ if known else f"{cls.__module__}.{cls.__qualname__}"
+    plain = {key: list(v) if isinstance(v, tuple) else v for key, v in fields.items()}
+    return {"type": name} | (plain if known else {key: repr(v) for key, v in plain.items()})
+
+
+def describe_clock(clock: Clock) -> str:
+    """The kind of a clock; ours by their plain names."""
+    cls = type(clock)
+    return cls.__name__ if cls in (SystemClock, ManualClock) else f"{cls.__module__}.{cls.__qualname__}"
+
+
+def algorithm_to_json(algorithm: Algorithm) -> dict[str, Any]:
+    return {f.name: describe(getattr(algorithm, f.name)) for f in dataclasses.fields(algorithm)}
+
+
+def algorithm_from_json(description: Mapping[str, Any], given: Algorithm | None) -> Algorithm:
+    """The algorithm described; the given one if it is the same, which it must be."""
+    if given is not None:
+        if algorithm_to_json(given) != description:
+            raise SnapshotError(
+                f"the snapshot was made with another algorithm: it holds {dict(description)}, "
+                f"and algorithm= is {algorithm_to_json(given)}; pass the one it was made with"
+            )
+        return given
+    return Algorithm(**{name: _rebuild(name, part) for name, part in description.items()})
+
+
+def _rebuild(name: str, part: Any) -> Any:
+    if part is None or isinstance(part, str):
+        return part
+    fields = dict(part)
+    kind = fields.pop("type")
+    if kind not in PARTS:
+        raise SnapshotError(
+            f"{name} of the algorithm is {kind}, a class of your own, which a snapshot cannot hold; "
+            "pass the algorithm again: Optimizer.load(path, algorithm=...)"
+        )
+    return PARTS[kind](**{key: tuple(v) if isinstance(v, list) else v for key, v in fields.items()})
+
+
+def write(path: str | os.PathLike[str], payload: Mapping[str, Any]) -> None:
+    """Write to a neighbour, flush it to the disk, then put it in place: the old file or the new one, never half."""
+    path = Path(path)
+    body = _canonical(payload)
+    document = {"format": FORMAT, "version": VERSION, "sha256": _digest(body), "payload": payload}
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            json.dump(document, file, allow_nan=False)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The payload of a snapshot that is whole, unedited and of a version we know."""
+    try:
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise SnapshotError(f"{path} is not a whole snapshot ({error}); use an earlier copy") from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise SnapshotError(f"{path} is not an ebbtide snapshot; it was made by something else")
+    version = document.get("version")
+    if not isinstance(version, int) or version > VERSION:
+        raise SnapshotError(
+            f"{path} has snapshot version {version!r}, newer than the {VERSION} that this ebbtide reads; upgrade it"
+        )
+    payload = document.get("payload")
+    if not isinstance(payload, dict) or document.get("sha256") != _digest(_canonical(payload)):
+        raise SnapshotError(f"{path} was edited or damaged: its checksum does not match; use an earlier copy")
+    return payload
+
+
+def _canonical(payload: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(payload, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise EbbtideError(f"the state cannot be written as JSON: {error}") from error
+
+
+def _digest(body: str) -> str:
+    return hashlib.sha256(body.encode()).hexdigest()

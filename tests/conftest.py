@@ -1,0 +1,15 @@
+"""Seeds are fixed everywhere: a failure today is a failure tomorrow."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "ebbtide", derandomize=True, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("ebbtide")
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(20240523)
