@@ -26,7 +26,7 @@ from ebbtide.optimizer import Optimizer
 from ebbtide.records import Asked, Model, Observation, Recommendation, Told, Trial
 from ebbtide.relevance import relevance
 from ebbtide.space import Categorical, Float, Int, Space
-from ebbtide.staleness import KeepAll, WassersteinBudget
+from ebbtide.staleness import KeepAll, Verdict, WassersteinBudget
 from ebbtide.timing import Immediate
 
 __version__ = "0.1.0"
@@ -66,6 +66,7 @@ __all__ = [
     "Told",
     "Trial",
     "TrialError",
+    "Verdict",
     "WassersteinBudget",
     "algorithms",
     "relevance",

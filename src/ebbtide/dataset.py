@@ -77,5 +77,8 @@ class Standardization:
         return cls(mean * largest, scale)
 
     def apply(self, y: Array) -> Array:
-        # Halves cannot overflow where y − mean might.
-        return 2.0 * ((0.5 * y - 0.5 * self.mean) / self.scale)
+        # Halves cannot overflow where y − mean might; and an outlier of more than 1e100 deviations, told since the
+        # scale was fixed, must not overflow the model's squares.
+        with np.errstate(over="ignore"):
+            z = 2.0 * ((0.5 * y - 0.5 * self.mean) / self.scale)
+        return np.clip(z, -1e100, 1e100)

@@ -48,8 +48,8 @@ def factorize(matrix: Array) -> Factor:
 
 
 def invert(factor: Factor) -> Array:
-    """P = (L Lᵀ)⁻¹ as a full symmetric matrix."""
-    triangle, failed = lapack.dpotri(factor.lower, lower=1)
+    """P = (L Lᵀ)⁻¹ as a full symmetric matrix. The factor is consumed: its memory becomes the inverse's."""
+    triangle, failed = lapack.dpotri(factor.lower, lower=1, overwrite_c=1)
     if failed:
         raise NumericalError("the Cholesky factor of a covariance matrix has a zero on its diagonal")
     # The upper triangle is still zero (clean=1 above), so one addition mirrors the lower one.
@@ -89,13 +89,16 @@ def symmetric(pairs: Array, diagonal: float, n: int) -> Array:
     return matrix
 
 
-def blocks(length: int, size: int = 16384) -> list[slice]:
-    """Slices that keep the temporaries of elementwise work inside the cache."""
+def blocks(length: int, size: int = 8192) -> list[slice]:
+    """Slices that keep the temporaries of elementwise work inside the cache (and off the allocator's slow path)."""
     return [slice(start, start + size) for start in range(0, length, size)]
 
 
 @cache
 def _blas_libraries() -> list[Any]:
+    # glibc hands blocks of 128 kB and more back to the system when they are freed, and every use of a new one is a
+    # page fault: a quarter of the time at n = 200. It stops once it has seen a larger one come and go.
+    np.empty(4_000_000)
     return ThreadpoolController().select(user_api="blas").lib_controllers  # type: ignore[no-any-return]
 
 

@@ -122,6 +122,7 @@ class Optimizer:
                 x = self._acquire(posterior, now, rng)
         params = self.space.decode(x)
         landed = self._read_clock()
+        self._note_reading(landed)
         trial = Trial(str(self._state.asks), params, landed)
         self._ledger.open(trial)
         self._state.asks += 1
@@ -242,6 +243,7 @@ class Optimizer:
             moment = now if time is None else self._checked_time(time, now)
         observation = Observation(params, moment, outcome, trial_id)
         self._ledger.record(observation)
+        self._note_reading(now)
         self._emit(Told(observation))
 
     def _checked_value(self, value: Any, failed: bool) -> float | None:
@@ -390,6 +392,7 @@ class Optimizer:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a JSON file, atomically. `load` goes on as if nothing had happened."""
+        self._note_reading(self._read_clock())
         state.write(
             path,
             {
@@ -441,8 +444,11 @@ class Optimizer:
         if not is_real(reading) or not math.isfinite(reading):
             warnings.warn(f"the clock shows {reading!r}; its latest reading is used", ClockWarning, stacklevel=3)
             return self._latest_reading if math.isfinite(self._latest_reading) else 0.0
-        self._state.latest_reading = max(self._latest_reading, float(reading))
         return float(reading)
+
+    def _note_reading(self, reading: float) -> None:
+        """Only what changes the state may note the time: a read, or a refused tell, leaves no trace."""
+        self._state.latest_reading = max(self._latest_reading, reading)
 
     @property
     def _latest_reading(self) -> float:

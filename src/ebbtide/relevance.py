@@ -48,7 +48,7 @@ class Criterion(ABC):
     """Scores of a dataset that loses observations one by one."""
 
     def __init__(self, P: Array, alpha: Array) -> None:
-        self.P, self.alpha = P.copy(), alpha.copy()
+        self.P, self.alpha = P, alpha  # the caller's, until the first removal
         self.live = np.ones(len(alpha), dtype=bool)
 
     @abstractmethod
@@ -66,11 +66,12 @@ class Criterion(ABC):
 
     def remove(self, row: int) -> None:
         """Take an observation out: P and α here (math: P ← P − P₍:,j₎P₍:,j₎ᵀ/Pⱼⱼ), the rest in `_forget`."""
+        if self.live.all():
+            self.P = self.P.copy()
         column = self.P[:, row].copy()
         precision, residual = column[row], self.alpha[row] / column[row]
         self._forget(row, column, precision, residual)
-        self.alpha -= residual * column
-        self.alpha[row] = 0.0
+        self.alpha = self.alpha - residual * column
         downdate(self.P, row)
         self.live[row] = False
 
@@ -222,7 +223,9 @@ def _closed_form(kernel: Kernel, X: Array, ages: Array) -> Array | None:
         return None
     space = spatial_convolution(kernel.spatial, X)
     time = temporal_convolution(kernel.temporal, ages)
-    return None if space is None or time is None else space.matrix * time.matrix
+    if space is None or time is None:
+        return None
+    return np.multiply(space.matrix, time.matrix, out=space.matrix)
 
 
 def _nodes(
