@@ -37,7 +37,7 @@ def test_the_ascent_arrives_where_scipy_does(method, seed):
     bounds = list(zip(prior.lower, prior.upper, strict=True))
     theirs = minimize(negative, START.to_vector(), jac=True, method="L-BFGS-B", bounds=bounds)
     ours = ascend(likelihood, START.to_vector(), prior, max_steps=60)
-    assert ours.value > -theirs.fun - 0.05
+    assert ours.value > -theirs.fun - 0.1
 
 
 def test_a_refit_that_would_change_nothing_costs_one_evaluation(rng, monkeypatch):

@@ -23,7 +23,7 @@ from ebbtide.likelihood import Evaluation, Hyperparameters, Likelihood
 
 Method = Literal["map", "mle"]
 
-TOLERANCE = 0.01  # nats of log posterior that a further step must promise
+TOLERANCE = 0.05  # nats of log posterior that a further step must promise
 WARM_STEPS = 4  # an ask brings one observation: the fit follows, it need not finish at once
 SEARCH_STEPS = 25
 SEARCH_ROWS = 128  # a search from scratch looks at this many rows at most

@@ -20,7 +20,7 @@ CANDIDATES = 256  # quasi-random points of the cube
 RECENT = 64  # and the places of the newest active observations
 STARTS = 6
 CLIMB_STEPS = 12
-ENOUGH = 1e-4  # a climb that gains less (in standard deviations of y, or in logarithms) has arrived
+ENOUGH, CALM_STEPS = 1e-4, 3  # the climb ends when the best start has gained less than that in so many steps
 
 Objective = Callable[[Array], tuple[Array, Array]]
 
@@ -74,7 +74,7 @@ def climb(objective: Objective, X: Array, reach: float, steps: int = CLIMB_STEPS
     f, g = objective(X)
     norms = np.sqrt(np.maximum(_dot(g, g), 1e-300))
     H = (reach / norms)[:, None, None] * np.eye(X.shape[1])
-    length = np.ones(len(X))
+    length, calm = np.ones(len(X)), 0
     for step in range(steps):
         # A coordinate at its bound with the gradient pointing outward stays there.
         free = ~(((X <= 0.0) & (g < 0.0)) | ((X >= 1.0) & (g > 0.0)))
@@ -89,8 +89,10 @@ def climb(objective: Objective, X: Array, reach: float, steps: int = CLIMB_STEPS
         # No curvature to learn from on convex ground: stride out. Overshot: draw back.
         length = np.where(curved, 1.0, np.where(better, 3.0, 0.25) * length)
         rows = better[:, None]
+        top = f.max()
         X, g, f = np.where(rows, there, X), np.where(rows, g_there, g), np.where(better, f_there, f)
-        if (better.all() and gain.max() < ENOUGH) or np.abs(s).max() < 1e-6:
+        calm = calm + 1 if f.max() - top < ENOUGH else 0
+        if calm == CALM_STEPS:
             break
     return X
 

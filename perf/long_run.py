@@ -1,0 +1,62 @@
+"""20,000 asks on an objective that drifts for ever: do the response time and the dataset's size stay level?
+
+    make perf-long
+
+A manual clock moves one second a step, so the run stands for five and a half hours of a loop that asks every second.
+Printed: the median response time and the dataset's size of every tenth of the run, and the ratio of the last tenth
+to the second, which must stay below 1.3.
+"""
+
+import argparse
+import math
+import time
+
+import numpy as np
+
+import ebbtide as eb
+
+SPACE = {"x": eb.Float(0.0, 1.0), "y": eb.Float(0.0, 1.0), "z": eb.Float(0.0, 1.0)}
+
+
+def objective(params: dict[str, float], t: float) -> float:
+    """A hill whose top wanders on circles of incommensurate periods, so that it never comes back."""
+    periods = {"x": 300.0, "y": 300.0 * math.sqrt(2.0), "z": 300.0 * math.sqrt(5.0)}
+    squares = [(params[k] - 0.5 - 0.35 * math.sin(2.0 * math.pi * t / period)) ** 2 for k, period in periods.items()]
+    return math.exp(-sum(squares) / 0.15)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--asks", type=int, default=20_000)
+    asks = parser.parse_args().asks
+    clock, rng = eb.ManualClock(), np.random.default_rng(0)
+    optimizer = eb.Optimizer(SPACE, direction="maximize", clock=clock, seed=0)
+    responses, sizes, values = np.zeros(asks), np.zeros(asks), np.zeros(asks)
+    print(f"{'asks':>15}{'median ms':>12}{'99 % ms':>10}{'active':>9}{'regret':>9}{'l_T (s)':>10}")
+    for k in range(asks):
+        start = time.perf_counter()
+        trial = optimizer.ask()
+        responses[k] = 1e3 * (time.perf_counter() - start)
+        values[k] = objective(trial.params, trial.time)
+        optimizer.tell(trial, values[k] + 0.05 * rng.normal())
+        sizes[k] = len(optimizer.dataset)
+        clock.advance(1.0)
+        if (k + 1) % (asks // 10) == 0:
+            tenth = slice(k + 1 - asks // 10, k + 1)
+            print(
+                f"{tenth.start:>7}–{tenth.stop:<7}{np.median(responses[tenth]):>12.2f}"
+                f"{np.quantile(responses[tenth], 0.99):>10.2f}{np.median(sizes[tenth]):>9.0f}"
+                f"{1.0 - values[tenth].mean():>9.3f}{optimizer.hyperparameters['timescale']:>10.0f}",
+                flush=True,
+            )
+    second, last = slice(asks // 10, asks // 5), slice(-(asks // 10), None)
+    for name, column in (("response time", responses), ("dataset's size", sizes)):
+        ratio = np.median(column[last]) / np.median(column[second])
+        print(
+            f"{name}: last tenth / second tenth = {ratio:.2f} ({'level' if ratio <= 1.3 else 'NOT LEVEL'}, must ≤ 1.3)"
+        )
+    print(f"guards: {optimizer.guards}")
+
+
+if __name__ == "__main__":
+    main()
