@@ -3,28 +3,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ebbtide.dataset import Dataset, Standardization
+from ebbtide.dataset import Standardization, Table
 
 
 def test_append_and_keep():
-    data = Dataset(2)
+    table = Table(2)
     for i in range(40):
-        data.append(np.array([i, -i]), float(i), 10.0 * i, i)
-    data.keep(np.array([1, 5, 39]))
+        table.append(np.array([i, -i]), float(i), 10.0 * i, i)
+    table.keep(np.array([1, 5, 39]))
+    data = table.dataset()
     assert data.t.tolist() == [1.0, 5.0, 39.0]
     assert data.x.tolist() == [[1, -1], [5, -5], [39, -39]]
     assert data.y.tolist() == [10.0, 50.0, 390.0]
-    assert data.index.tolist() == [1, 5, 39]
+    assert table.lines.tolist() == [1, 5, 39]
+    assert len(table) == len(data) == 3
 
 
-def test_what_is_handed_out_cannot_change_the_dataset():
-    data = Dataset(1)
-    data.append(np.array([0.5]), 0.0, 1.0, 0)
+def test_what_is_handed_out_cannot_change_the_table():
+    table = Table(1)
+    table.append(np.array([0.5]), 0.0, 1.0, 0)
+    data = table.dataset()
     with pytest.raises(ValueError, match="read-only"):
         data.x[0] = 9.0
-    handed_out = data.y
-    data.keep(np.array([], dtype=int))
-    assert handed_out.tolist() == [1.0]
+    table.keep(np.array([], dtype=int))
+    assert data.y.tolist() == [1.0]
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=30))

@@ -125,6 +125,18 @@ def test_pending_trials_stop_counting_after_a_lease(opt, clock):
     assert posterior_sizes == []
 
 
+def test_clients_that_never_answer_do_not_slow_an_ask_down(opt, monkeypatch):
+    from ebbtide.gaussian_process import Posterior
+
+    drive(opt, moving_bump, 20)
+    opt.ask(100)
+    believed = []
+    original = Posterior.believing
+    monkeypatch.setattr(Posterior, "believing", lambda self, *a: believed.append(a[1]) or original(self, *a))
+    opt.ask()
+    assert len(believed) == 64
+
+
 def test_failed_evaluations_are_recorded_but_not_modelled(opt):
     trial = opt.ask()
     opt.tell(trial, failed=True)

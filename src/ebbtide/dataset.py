@@ -7,54 +7,50 @@ import numpy as np
 from ebbtide.arrays import Array, Rows
 
 
+@dataclass(frozen=True)
 class Dataset:
-    """Rows x (unit cube), t, y (the user's unit) and the index of each in the history, in the order told."""
+    """Active observations, in the order told: x (unit cube), t (the clock's unit) and y (the objective's unit)."""
+
+    x: Array
+    t: Array
+    y: Array
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+
+class Table:
+    """The rows behind a dataset, which come and go; each knows its line in the history."""
 
     def __init__(self, width: int) -> None:
         self._n = 0
-        self._x = np.empty((16, width))
-        self._t, self._y = np.empty(16), np.empty(16)
-        self._index = np.empty(16, dtype=np.intp)
+        self._columns = (np.empty((16, width)), np.empty(16), np.empty(16), np.empty(16, dtype=np.intp))
 
     def __len__(self) -> int:
         return self._n
 
-    @property
-    def x(self) -> Array:
-        return _frozen(self._x[: self._n])
-
-    @property
-    def t(self) -> Array:
-        return _frozen(self._t[: self._n])
-
-    @property
-    def y(self) -> Array:
-        return _frozen(self._y[: self._n])
-
-    @property
-    def index(self) -> Rows:
-        return self._index[: self._n].copy()
-
-    def append(self, x: Array, t: float, y: float, index: int) -> None:
-        if self._n == len(self._t):  # double, so that n appends cost O(n)
-            self._x, self._t, self._y, self._index = (
-                np.concatenate([column, np.empty_like(column)]) for column in (self._x, self._t, self._y, self._index)
-            )
-        self._x[self._n], self._t[self._n], self._y[self._n] = x, t, y
-        self._index[self._n] = index
+    def append(self, x: Array, t: float, y: float, line: int) -> None:
+        if self._n == len(self._columns[1]):  # double, so that n appends cost O(n)
+            self._columns = tuple(np.concatenate([c, np.empty_like(c)]) for c in self._columns)  # type: ignore[assignment]
+        xs, ts, ys, lines = self._columns
+        xs[self._n], ts[self._n], ys[self._n], lines[self._n] = x, t, y, line
         self._n += 1
 
     def keep(self, rows: Rows) -> None:
-        for column in (self._x, self._t, self._y, self._index):
+        for column in self._columns:
             column[: len(rows)] = column[rows]
         self._n = len(rows)
 
+    @property
+    def lines(self) -> Rows:
+        return self._columns[3][: self._n].copy()
 
-def _frozen(view: Array) -> Array:
-    """A copy that cannot be written to: what was handed out does not change, nor change the optimizer."""
-    copy = view.copy()
-    copy.flags.writeable = False
-    return copy
+    def dataset(self) -> Dataset:
+        """A copy that cannot be written to: what is handed out does not change, nor change the optimizer."""
+        copies = [column[: self._n].copy() for column in self._columns[:3]]
+        for copy in copies:
+            copy.flags.writeable = False
+        return Dataset(*copies)
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ import numpy as np
 from ebbtide.arrays import Array
 from ebbtide.errors import FitWarning, NumericalError
 from ebbtide.gaussian_process import Posterior, condition
+from ebbtide.guards import Guard
 from ebbtide.kernels import Stationary
 from ebbtide.likelihood import Evaluation, Hyperparameters, Likelihood
 
@@ -95,7 +96,7 @@ class Fit:
 
     hyper: Hyperparameters
     posterior: Posterior
-    guards: tuple[str, ...] = ()
+    guards: tuple[Guard, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -137,17 +138,20 @@ def fit(
         )
         return Fit(start, condition(start.kernel(*families), start.noise, *data), ("fit_fallback",))
     best = max(climbs, key=lambda climb: climb.value).evaluation
-    return Fit(best.hyperparameters, best.posterior(), _touched(best, prior))
+    return Fit(best.hyperparameters, best.posterior(), _guards(best, prior))
 
 
-def _touched(evaluation: Evaluation, prior: Prior) -> tuple[str, ...]:
-    """Which guards of l_T the fit ran into."""
+def _guards(evaluation: Evaluation, prior: Prior) -> tuple[Guard, ...]:
+    """Which guards the fit ran into."""
+    met: list[Guard] = ["jitter"] if evaluation.factor.jitter_rungs else []
     if evaluation.likelihood.families[1] is None:
-        return ()
+        return tuple(met)
     log_timescale = evaluation.theta[-2]
-    at_floor = log_timescale <= prior.lower[-2] + 1e-9
-    at_ceiling = log_timescale >= prior.upper[-2] - 1e-9
-    return ("timescale_floor",) * bool(at_floor) + ("timescale_ceiling",) * bool(at_ceiling)
+    if log_timescale <= prior.lower[-2] + 1e-9:
+        met.append("timescale_floor")
+    if log_timescale >= prior.upper[-2] - 1e-9:
+        met.append("timescale_ceiling")
+    return tuple(met)
 
 
 def _search(

@@ -1,13 +1,15 @@
 """Everything asked and told: the pending trials, the whole history, and the active rows among it."""
 
-import dataclasses
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, astuple, replace
+from itertools import pairwise
+from statistics import median
 from typing import Any
 
 import numpy as np
 
-from ebbtide.dataset import Dataset
+from ebbtide.dataset import Dataset, Table
 from ebbtide.errors import TrialError
 from ebbtide.records import Observation, Trial
 from ebbtide.space import Space
@@ -20,13 +22,26 @@ class Ledger:
         self.space = space
         self.pending: dict[str, Trial] = {}
         self.history: list[Observation] = []
-        self.dataset = Dataset(space.width)
+        self._active = Table(space.width)
         self._lines: dict[str, int] = {}  # trial id → its line in the history
         self._recent_times: deque[float] = deque(maxlen=RECENT)
         self._first, self._last = np.inf, -np.inf
 
+    @property
+    def dataset(self) -> Dataset:
+        """The active observations."""
+        return self._active.dataset()
+
+    def __len__(self) -> int:
+        """How many observations are active."""
+        return len(self._active)
+
     def open(self, trial: Trial) -> None:
         self.pending[trial.id] = trial
+
+    def newest_pending(self) -> Iterator[Trial]:
+        """Trials asked and neither told nor failed, the newest first."""
+        return reversed(self.pending.values())
 
     def already_told(self, trial: Trial, value: float | None) -> bool:
         """Whether this very value was told before; an error if another was, or if the trial is not ours."""
@@ -56,20 +71,18 @@ class Ledger:
             self.pending.pop(observation.trial_id, None)
         if observation.value is not None:
             x = self.space.encode(observation.params)
-            self.dataset.append(x, observation.time, observation.value, line)
+            self._active.append(x, observation.time, observation.value, line)
             self._recent_times.append(observation.time)
             self._first = min(self._first, observation.time)
             self._last = max(self._last, observation.time)
 
     def remove(self, rows: Sequence[int], when: float, scores: Sequence[float | None]) -> tuple[Observation, ...]:
         """Take active rows out; the history remembers when and at what relevance."""
-        removed = []
-        for line, score in zip(self.dataset.index[list(rows)], scores, strict=True):
-            observation = self.history[line]
-            observation.removed_at, observation.relevance = when, score
-            removed.append(observation)
-        self.dataset.keep(np.delete(np.arange(len(self.dataset)), list(rows)))
-        return tuple(removed)
+        lines = self._active.lines[list(rows)].tolist()
+        for line, score in zip(lines, scores, strict=True):
+            self.history[line] = replace(self.history[line], removed_at=when, relevance=score)
+        self._active.keep(np.delete(np.arange(len(self)), list(rows)))
+        return tuple(self.history[line] for line in lines)
 
     @property
     def span(self) -> float:
@@ -79,15 +92,15 @@ class Ledger:
     @property
     def interval(self) -> float:
         """The usual time between two observations; 1 in the clock's unit until there are two."""
-        gaps = np.diff(np.sort(self._recent_times))
-        gaps = gaps[gaps > 0]
-        return float(np.median(gaps)) if gaps.size else 1.0
+        times = sorted(self._recent_times)
+        gaps = [later - earlier for earlier, later in pairwise(times) if later > earlier]
+        return median(gaps) if gaps else 1.0
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "history": [list(dataclasses.astuple(observation)) for observation in self.history],
-            "active": self.dataset.index.tolist(),
-            "pending": [dataclasses.asdict(trial) for trial in self.pending.values()],
+            "history": [list(astuple(observation)) for observation in self.history],
+            "active": self._active.lines.tolist(),
+            "pending": [asdict(trial) for trial in self.pending.values()],
         }
 
     @classmethod
@@ -95,8 +108,8 @@ class Ledger:
         ledger = cls(space)
         for row in data["history"]:
             ledger.record(Observation(*row))
-        position = {line: row for row, line in enumerate(ledger.dataset.index.tolist())}
-        ledger.dataset.keep(np.array([position[line] for line in data["active"]], dtype=np.intp))
+        position = {line: row for row, line in enumerate(ledger._active.lines.tolist())}
+        ledger._active.keep(np.array([position[line] for line in data["active"]], dtype=np.intp))
         ledger.pending = {trial["id"]: Trial(**trial) for trial in data["pending"]}
         return ledger
 

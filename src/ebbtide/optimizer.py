@@ -11,6 +11,8 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from statistics import median
 from typing import Any, Literal, Self, overload
 
 import numpy as np
@@ -31,6 +33,7 @@ from ebbtide.errors import (
     SnapshotError,
 )
 from ebbtide.gaussian_process import Posterior, condition
+from ebbtide.guards import Guard
 from ebbtide.inference import MIN_ROWS, Prior, TimeLimits, fit, weak_prior
 from ebbtide.ledger import Ledger
 from ebbtide.likelihood import Hyperparameters
@@ -48,6 +51,7 @@ YEAR_2000 = 946_684_800.0
 SEARCH_EVERY = 10  # asks between two searches for hyperparameters from scratch
 RESPONSES = 9  # response times whose median is the one expected
 TRIM_BLOCK = 512  # rows scored at a time when far more were told than may stay
+MAX_PENDING = 64  # pending trials that are believed: clients that never answer must not slow an ask down
 PATIENCE = 10  # observations made since a clock went back, before those dated after it are dropped
 
 
@@ -128,13 +132,13 @@ class Optimizer:
         self._state.asks += 1
         response = max(0.0, landed - now)
         self._state.responses = [*self._state.responses, response][-RESPONSES:]
-        self._emit(Asked(trial, response, len(self._ledger.dataset), removed))
+        self._emit(Asked(trial, response, len(self._ledger), removed))
         return trial
 
     @property
     def _starting(self) -> bool:
         """The first `n_initial` asks fill the space, unless as many observations came from outside."""
-        return max(self._state.asks, len(self._ledger.dataset)) < self.n_initial
+        return max(self._state.asks, len(self._ledger)) < self.n_initial
 
     def _space_filling_point(self) -> Array:
         sobol = qmc.Sobol(self.space.dim, rng=np.random.default_rng(self.seed))
@@ -156,7 +160,7 @@ class Optimizer:
         search = held is None or self._state.asks % SEARCH_EVERY == 0
         fitted = fit(families, start, (data.x, data.t, z), self._prior(), search=search, rng=rng)
         self._state.hyper = fitted.hyper
-        self._count(*fitted.guards, *("jitter",) * (fitted.posterior.jitter_rungs > 0))
+        self._count(fitted.guards)
         return fitted.posterior
 
     def _forget(
@@ -167,7 +171,7 @@ class Optimizer:
             return posterior, ()
         verdict = self.algorithm.staleness.review(posterior, now, dict(self._state.policy), rng)
         self._state.policy = verdict.state
-        self._count(*verdict.guards)
+        self._count(verdict.guards)
         removed = self._ledger.remove(verdict.rows, now, verdict.scores)
         return posterior.without(verdict.rows), removed
 
@@ -175,10 +179,10 @@ class Optimizer:
         """The acquisition's maximum at the moment that the query is for (line 5)."""
         n = len(posterior)
         lease = posterior.kernel.timescale or math.inf
-        for trial in self._ledger.pending.values():
+        for trial in islice(self._ledger.newest_pending(), MAX_PENDING):
             if now - trial.time <= lease:
                 posterior = posterior.believing(self.space.encode(trial.params), trial.time)
-        landing = now + float(np.median(self._state.responses or [0.0]))
+        landing = now + median(self._state.responses or [0.0])
         moment = posterior.at(self.algorithm.timing.moment(now, landing))
         return maximize(self.algorithm.acquisition, moment, self.space, rng, n)
 
@@ -192,11 +196,11 @@ class Optimizer:
                 ClockWarning,
                 stacklevel=4,
             )
-            self._count("clock_went_back")
+            self._count(["clock_went_back"])
             rows = np.flatnonzero(behind).tolist()
             removed += self._ledger.remove(rows, now, [None] * len(rows))
         capacity = self.algorithm.staleness.capacity
-        while capacity is not None and len(self._ledger.dataset) > 2 * max(capacity, TRIM_BLOCK):
+        while capacity is not None and len(self._ledger) > 2 * max(capacity, TRIM_BLOCK):
             removed += self._trim_block(now)
         return removed
 
@@ -208,7 +212,7 @@ class Optimizer:
         model = self._model_of(Standardization())
         scores = relevance(data.x[oldest], data.t[oldest], z[oldest], kernel=model.kernel, noise=model.noise, now=now)
         lowest = np.argsort(scores, kind="stable")[: TRIM_BLOCK // 2]
-        self._count("max_active")
+        self._count(["max_active"])
         return self._ledger.remove(oldest[lowest].tolist(), now, scores[lowest].tolist())
 
     def _clock_is_behind(self, now: float) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -494,7 +498,7 @@ class Optimizer:
             self._cached = key, condition(model.kernel, model.noise, data.x, data.t, z)
         return self._cached[1]
 
-    def _count(self, *guards: str) -> None:
+    def _count(self, guards: Iterable[Guard]) -> None:
         for guard in guards:
             self._state.guards[guard] = self._state.guards.get(guard, 0) + 1
 

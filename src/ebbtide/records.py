@@ -15,9 +15,9 @@ class Trial:
     time: float
 
 
-@dataclass
+@dataclass(frozen=True)
 class Observation:
-    """One line of the history; `removed_at` and `relevance` are filled in when it leaves the active set."""
+    """One line of the history; `removed_at` and `relevance` tell when it left the active set, and its score then."""
 
     params: dict[str, Any]
     time: float

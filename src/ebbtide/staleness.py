@@ -8,6 +8,7 @@ import numpy as np
 
 from ebbtide.errors import ConfigurationError
 from ebbtide.gaussian_process import Posterior
+from ebbtide.guards import Guard
 from ebbtide.relevance import Method, criterion_of
 
 State = dict[str, float]
@@ -20,7 +21,7 @@ class Verdict:
     rows: list[int] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
     state: State = field(default_factory=dict)
-    guards: tuple[str, ...] = ()
+    guards: tuple[Guard, ...] = ()
 
 
 class Staleness(Protocol):
@@ -90,8 +91,12 @@ class WassersteinBudget:
                 rows.append(row)
                 scores.append(score)
                 left -= 1
-        guards = ("budget_capped",) * capped + ("max_active",) * (len(posterior) > self.max_active)
-        guards += ("min_active",) * (left <= self.min_active and log_budget > 0.0)
+        met: list[tuple[bool, Guard]] = [
+            (capped, "budget_capped"),
+            (len(posterior) > self.max_active, "max_active"),
+            (left <= self.min_active and log_budget > 0.0, "min_active"),
+        ]
+        guards = tuple(guard for happened, guard in met if happened)
         return Verdict(rows, scores, {"log_budget": log_budget, "time": now, "timescale": timescale}, guards)
 
     def _grown(self, state: State, now: float) -> tuple[float, bool]:
