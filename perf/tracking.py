@@ -1,6 +1,6 @@
 """Which inference tracks better? Average regret of W-DBO with MLE and with MAP, on objectives that drift.
 
-    make perf-tracking        (or: python perf/tracking.py --seeds 5)
+    make perf-tracking        (or: python perf/tracking.py --seeds 10)
 
 Protocol: the objective's last coordinate is time and sweeps its range once in 600 s; 15 random observations in the
 first 15 s; a query a second; noise of 5 % of the signal's variance; Matérn-5/2 in space, Matérn-3/2 in time. Regret is
@@ -150,7 +150,7 @@ def run(name: str, algorithm: eb.Algorithm, seed: int) -> tuple[float, float, fl
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--problems", nargs="*", default=list(PROBLEMS), choices=list(PROBLEMS))
     parser.add_argument("--algorithms", nargs="*", default=list(ALGORITHMS), choices=list(ALGORITHMS))
     chosen = parser.parse_args()

@@ -19,7 +19,8 @@ def test_the_system_clock_never_goes_back_even_if_the_wall_does(monkeypatch):
 
 def test_after_a_restart_time_goes_on_from_the_last_reading():
     later = time.time() + 1e6
-    clock = eb.SystemClock(not_before=later)
+    clock = eb.SystemClock()
+    clock.never_before(later)
     assert later <= clock.now() < later + 60.0
 
 

@@ -84,6 +84,16 @@ def test_normalised_bessel_functions(order):
     assert matern_correlation(float(order), np.zeros(1))[0] == pytest.approx(1.0, abs=1e-12)
 
 
+@pytest.mark.parametrize("order", [25.0, 30.5, 40.0, 41.0, 41.5, 90.0, 152.5])
+def test_high_orders_meet_the_low_ones_and_tend_to_the_gaussian(order):
+    """Dozens of one-hot columns: no overflow, no seam where the methods meet, e^{−z²/4A} in the limit."""
+    z = np.linspace(0.0, 60.0, 300)
+    here = matern_correlation(order, z)
+    between = np.sqrt(matern_correlation(order - 1.0, z) * matern_correlation(order + 1.0, z))
+    assert np.allclose(np.log(here), np.log(between), atol=0.02 * z.max() ** 2 / order**2)
+    assert np.allclose(here, np.exp(-z * z / (4.0 * order)), atol=2.0 / order)
+
+
 @pytest.mark.parametrize("family", FAMILIES, ids=repr)
 def test_time_on_the_half_line(family):
     ages = np.array([0.0, 0.2, 0.55, 1.3])

@@ -48,6 +48,7 @@ def test_standardised_values_have_mean_0_and_deviation_1(values):
         [5e-324, 0.0],
         [1.7e308, -1.7e308],
         [7.0, 7.0, 7.0],
+        [1e300, 1e300 * (1 + 2.3e-16), 1e300],
         [0.0, 0.0],
         [3.0],
     ],

@@ -60,8 +60,10 @@ def test_believing_is_conditioning_on_the_mean(rng):
     mean = posterior.predict(x[None], np.array([s]))[0]
     fresh = condition(kernel, 0.05, np.vstack([X, x]), np.append(t, s), np.append(y, mean))
     Z = rng.random((9, 2))
-    assert np.allclose(posterior.believing(x, s).at(1.3).predict(Z), fresh.at(1.3).predict(Z))
-    assert np.allclose(posterior.believing(x, s).at(1.3).predict(Z)[0], posterior.at(1.3).predict(Z)[0])
+    assert np.allclose(posterior.believing(x[None], np.array([s])).at(1.3).predict(Z), fresh.at(1.3).predict(Z))
+    assert np.allclose(
+        posterior.believing(x[None], np.array([s])).at(1.3).predict(Z)[0], posterior.at(1.3).predict(Z)[0]
+    )
 
 
 def test_no_data_is_the_prior():
@@ -70,10 +72,21 @@ def test_no_data_is_the_prior():
     assert (mean[0], std[0]) == (0.0, 2.0)
 
 
+def test_seconds_since_1970_lose_no_digits(rng):
+    """Against the same data rebased: with l_T = 10 ms the last digits of the epoch matter."""
+    X, t, y = observations(rng, 30)
+    t = np.round(t * 2**12) / 2**12  # exact in both
+    kernel = product_kernel(timescale=0.01)
+    epoch, rebased = condition(kernel, 1e-4, X, t + 2.0**31, y), condition(kernel, 1e-4, X, t, y)
+    assert np.allclose(epoch.P, rebased.P, rtol=1e-9)
+    assert np.allclose(epoch.at(2.0**31 + 1.0).predict(X), rebased.at(1.0).predict(X), rtol=1e-9)
+
+
 def test_the_deviation_is_never_nan(rng):
     """Almost no noise, and predictions exactly where the data is."""
     X, t, y = observations(rng, 40)
     posterior = condition(product_kernel(lengthscale=3.0), 1e-9, X, t, y)
     _, std = posterior.predict(X, t)
+    assert np.isfinite(posterior.at(1e200).predict(X)).all()
     assert np.isfinite(std).all()
     assert (std > 0).all()

@@ -61,8 +61,8 @@ def test_hyperparameters_are_recovered(rng):
 
 
 def test_white_noise_is_explained_by_noise_not_by_a_function_that_changes_at_once(rng):
-    """A handful of pure noise must not drive l_T to its floor: that empties the dataset and never recovers."""
-    at_floor = 0
+    """A handful of pure noise must not drive l_T to a few samples: that empties the dataset and never recovers."""
+    short = 0
     for seed in range(20):
         draws = np.random.default_rng(seed)
         n = 12
@@ -70,8 +70,8 @@ def test_white_noise_is_explained_by_noise_not_by_a_function_that_changes_at_onc
         limits = TimeLimits.of(interval=1.0, span=600.0)
         prior = weak_prior(ard=False, dim=3, limits=limits, method="map")
         hyper = fit(FAMILIES, Hyperparameters(1.0, 0.8, 50.0, 0.05), data, prior, search=True, rng=draws).hyper
-        at_floor += hyper.timescale < 5.0 * limits.floor
-    assert at_floor <= 2
+        short += hyper.timescale < 20.0  # samples
+    assert short <= 3
 
 
 def test_guards_are_reported(rng):
@@ -88,7 +88,7 @@ def test_guards_are_reported(rng):
 
 def test_limits_depend_on_the_sampling_interval_and_the_whole_span():
     limits = TimeLimits.of(interval=2.0, span=1000.0)
-    assert limits.floor == 4.0
+    assert limits.floor == 20.0
     assert limits.ceiling == 10_000.0
     assert limits.floor <= limits.typical <= limits.ceiling
     degenerate = TimeLimits.of(interval=1.0, span=0.0)

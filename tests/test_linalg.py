@@ -9,7 +9,6 @@ from ebbtide.linalg import (
     JITTER_LADDER,
     blocks,
     downdate,
-    extend,
     factorize,
     invert,
     one_blas_thread,
@@ -53,11 +52,6 @@ def test_downdate_is_the_inverse_without_a_row(matrix, order):
     assert np.allclose(P[np.ix_(keep, keep)], np.linalg.inv(matrix[np.ix_(keep, keep)]))
     assert not P[7].any()
     assert not P[:, 7].any()
-
-
-def test_extend_is_the_inverse_with_one_row_more(matrix):
-    P = np.linalg.inv(matrix[:-1, :-1])
-    assert np.allclose(extend(P, matrix[:-1, -1], matrix[-1, -1]), np.linalg.inv(matrix))
 
 
 def test_symmetric_and_blocks():

@@ -62,6 +62,12 @@ def test_every_choice_survives_the_round_trip(count, data):
     assert parameter.decode(np.array(parameter.encode(choice))) == choice
 
 
+def test_the_widest_logarithmic_range():
+    parameter = eb.Float(1e-300, 1e300, log=True)
+    assert parameter.decode(np.array([0.5])) == pytest.approx(1.0, rel=1e-9)
+    assert parameter.encode(1e10)[0] == pytest.approx(310 / 600)
+
+
 def test_ints_share_the_unit_interval_evenly():
     spread = eb.Int(1, 4).spread((np.arange(4000) + 0.5) / 4000)
     _, counts = np.unique(spread, return_counts=True)
@@ -111,6 +117,8 @@ def test_bad_json_is_refused(description):
         (lambda: eb.Float(-math.inf, 1.0), "finite"),
         (lambda: eb.Float(math.nan, 1.0), "finite"),
         (lambda: eb.Float("a", 1.0), "finite numbers"),
+        (lambda: eb.Float(0.0, 10**400), "finite numbers"),
+        (lambda: eb.Float(1.0, 2.0, log="no"), "True or False"),
         (lambda: eb.Float(-1.7e308, 1.7e308), "wider than a float"),
         (lambda: eb.Int(5, 1), "swap them"),
         (lambda: eb.Int(0, 10, log=True), "above 0"),
@@ -141,7 +149,7 @@ def test_all_problems_are_listed_at_once():
     )
 
 
-@pytest.mark.parametrize("value", [True, "3", None, [3], np.array([3.0]), math.nan, math.inf])
+@pytest.mark.parametrize("value", [True, "3", None, [3], np.array([3.0]), math.nan, math.inf, 10**400])
 def test_values_of_the_wrong_type_are_refused(value):
     with pytest.raises(eb.ParameterError):
         SPACE.check({"p": value, "w": 1, "c": "a"})

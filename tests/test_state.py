@@ -55,13 +55,53 @@ def test_an_edited_file(snapshot):
     refused(path, "checksum")
 
 
-@pytest.mark.parametrize("version", [2, "1", None])
+@pytest.mark.parametrize("version", [2, "1", None, 0, -3, True])
 def test_a_newer_version(snapshot, version):
     _, path = snapshot
     document = json.loads(path.read_text())
     document["version"] = version
     path.write_text(json.dumps(document))
     refused(path, "upgrade")
+
+
+def test_a_file_with_nan(snapshot):
+    _, path = snapshot
+    path.write_text(path.read_text().replace('"seed": 1', '"seed": NaN'))
+    refused(path, "NaN is no JSON number")
+
+
+def test_a_link_is_followed_not_replaced(snapshot, tmp_path):
+    opt, path = snapshot
+    link = tmp_path / "link.json"
+    link.symlink_to(path)
+    opt.tell({"x": 0.5, "y": 0.5}, 1.0)
+    opt.save(link)
+    assert link.is_symlink()
+    assert len(eb.Optimizer.load(path).history) == len(opt.history)
+
+
+def test_a_given_system_clock_goes_on_from_the_last_reading(tmp_path):
+    ahead = eb.SystemClock()
+    ahead.never_before(ahead.now() + 3600.0)
+    opt = eb.Optimizer(UNIT_SQUARE, seed=0, clock=ahead)
+    trial = opt.ask()
+    opt.save(tmp_path / "s.json")
+    assert eb.Optimizer.load(tmp_path / "s.json", clock=eb.SystemClock()).ask().time >= trial.time
+
+
+def test_a_wrong_algorithm_is_called_that(snapshot):
+    _, path = snapshot
+    with pytest.raises(eb.ConfigurationError, match=r"eb\.Algorithm"):
+        eb.Optimizer.load(path, algorithm=3)
+
+
+def test_numbers_of_numpy_in_parts_can_be_saved(tmp_path):
+    import numpy as np
+
+    policy = eb.WassersteinBudget(alpha=np.float32(0.5), max_active=np.int64(500))
+    algorithm = eb.Algorithm(staleness=policy, acquisition=eb.UCB(np.float64(2.0)))
+    eb.Optimizer(UNIT_SQUARE, algorithm=algorithm, seed=0).save(tmp_path / "s.json")
+    assert eb.Optimizer.load(tmp_path / "s.json").algorithm == algorithm
 
 
 def test_another_file(tmp_path):
@@ -101,6 +141,26 @@ class Mine:
     def review(self, posterior, now, state, rng):
         rows = list(range(max(0, len(posterior) - self.keep)))
         return eb.Verdict(rows, [0.0] * len(rows))
+
+
+class Plain:
+    """A policy that is no dataclass, with something in it that JSON cannot hold."""
+
+    capacity = None
+
+    def __init__(self, keep):
+        self.keep, self.secret = keep, object()
+
+    def review(self, posterior, now, state, rng):
+        return eb.Verdict()
+
+
+def test_a_part_that_is_no_dataclass(tmp_path):
+    opt = eb.Optimizer(UNIT_SQUARE, algorithm=eb.Algorithm(staleness=Plain(3)), seed=0, clock=eb.ManualClock())
+    opt.save(tmp_path / "s.json")
+    assert eb.Optimizer.load(tmp_path / "s.json", algorithm=eb.Algorithm(staleness=Plain(3))).ask() == opt.ask()
+    with pytest.raises(eb.SnapshotError, match="another algorithm"):
+        eb.Optimizer.load(tmp_path / "s.json", algorithm=eb.Algorithm(staleness=Plain(4)))
 
 
 class MyClock(eb.ManualClock):

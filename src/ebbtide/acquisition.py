@@ -16,11 +16,7 @@ from scipy.special import erfcx, log_ndtr
 
 from ebbtide.arrays import Array
 from ebbtide.errors import ConfigurationError
-
-CANDIDATES = 256  # quasi-random points of the cube
-RECENT = 64  # and the places of the newest active observations
-STARTS = 6
-POLISH_STEPS = 20
+from ebbtide.space import as_finite
 
 
 @dataclass(frozen=True)
@@ -45,8 +41,12 @@ class UCB:
     beta: float | None = None
 
     def __post_init__(self) -> None:
-        if self.beta is not None and not (np.isfinite(self.beta) and self.beta >= 0):
+        if self.beta is None:
+            return
+        beta = as_finite(self.beta)
+        if beta is None or beta < 0.0:
             raise ConfigurationError(f"beta={self.beta!r}: give a finite number ≥ 0, or None for 0.2·d·ln(2n)")
+        object.__setattr__(self, "beta", beta)
 
     def __call__(self, mean: Array, std: Array, context: Context) -> tuple[Array, Array, Array]:
         beta = 0.2 * context.dim * log(2 * max(context.n, 1)) if self.beta is None else self.beta
@@ -76,6 +76,12 @@ class PI:
     """
 
     margin: float = 0.05
+
+    def __post_init__(self) -> None:
+        margin = as_finite(self.margin)
+        if margin is None:
+            raise ConfigurationError(f"margin={self.margin!r}: give a finite number")
+        object.__setattr__(self, "margin", margin)
 
     def __call__(self, mean: Array, std: Array, context: Context) -> tuple[Array, Array, Array]:
         z = (mean - context.incumbent - self.margin) / std

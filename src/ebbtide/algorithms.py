@@ -30,6 +30,10 @@ class Algorithm:
             raise ConfigurationError(f"spatial={self.spatial!r}: give a kernel such as eb.Matern(2.5)")
         if not (self.temporal is None or isinstance(self.temporal, Stationary)):
             raise ConfigurationError(f"temporal={self.temporal!r}: give a kernel such as eb.Matern(1.5), or None")
+        for name, method in (("acquisition", "__call__"), ("staleness", "review"), ("timing", "moment")):
+            part = getattr(self, name)
+            if isinstance(part, type | str) or not callable(getattr(part, method, None)):
+                raise ConfigurationError(f"{name}={part!r}: give an object with the method {method}, such as eb.UCB()")
         if self.inference not in get_args(Method):
             raise ConfigurationError(f'inference={self.inference!r}: choose "map" or "mle"')
         if self.temporal is None and isinstance(self.staleness, WassersteinBudget):

@@ -18,12 +18,15 @@ _MONOTONIC_AT_START = time.monotonic()
 class SystemClock:
     """Seconds since the epoch, by the wall at the start of the process and by monotonic time since.
 
-    A step of the system's time (NTP, a change by hand) changes nothing, and a clock made with `not_before`, as
-    after a restart, never reads less than that.
+    A step of the system's time (NTP, a change by hand) changes nothing.
     """
 
-    def __init__(self, not_before: float = -math.inf) -> None:
-        self._offset = max(0.0, not_before - self._plain())
+    def __init__(self) -> None:
+        self._offset = 0.0
+
+    def never_before(self, time: float) -> None:
+        """After a restart: go on from the last time recorded, should the wall be behind it."""
+        self._offset += max(0.0, time - self.now())
 
     @staticmethod
     def _plain() -> float:

@@ -18,6 +18,9 @@ class Dataset:
     def __len__(self) -> int:
         return len(self.t)
 
+    def take(self, rows: Rows) -> "Dataset":
+        return Dataset(self.x[rows], self.t[rows], self.y[rows])
+
 
 class Table:
     """The rows behind a dataset, which come and go; each knows its line in the history."""
@@ -68,8 +71,8 @@ class Standardization:
         unit = y / largest
         mean, deviation = float(unit.mean()), float(unit.std())
         scale = deviation * largest
-        if deviation <= 1e-14 or scale == 0.0:  # all equal, up to rounding
-            return cls(mean * largest, 1.0)
+        if deviation <= 1e-14 or scale == 0.0:  # all equal, up to rounding, which must not be blown up
+            return cls(mean * largest, max(1.0, 1e-8 * largest))
         return cls(mean * largest, scale)
 
     def apply(self, y: Array) -> Array:

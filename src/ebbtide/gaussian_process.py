@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from ebbtide.arrays import Array
 from ebbtide.kernels import SpaceTimeKernel
-from ebbtide.linalg import extend, factorize, invert
+from ebbtide.linalg import factorize, invert
 
 
 @dataclass(frozen=True)
@@ -44,18 +43,12 @@ class Posterior:
         """The posterior at one moment, as a function of space."""
         return Moment(self, time)
 
-    def believing(self, x: Array, t: float) -> "Posterior":
-        """As if the posterior mean had been observed at (x, t): the mean stays, the deviation shrinks."""
-        covariances = self.kernel(x[None, :], [t], self.X, self.t)[0]
-        return Posterior(
-            self.kernel,
-            self.noise,
-            np.vstack([self.X, x]),
-            np.append(self.t, t),
-            extend(self.P, covariances, self.kernel.scale + self.noise),
-            np.append(self.alpha, 0.0),
-            self.jitter_rungs,
-        )
+    def believing(self, X: Array, t: Array) -> "Posterior":
+        """As if the posterior mean had been observed at (X, t): the mean stays, the deviation shrinks."""
+        X, t = np.vstack([self.X, X]), np.append(self.t, t)
+        alpha = np.append(self.alpha, np.zeros(len(t) - len(self)))
+        P, jitter_rungs = _inverse(self.kernel, self.noise, X, t)
+        return Posterior(self.kernel, self.noise, X, t, P, alpha, jitter_rungs)
 
     def without(self, rows: list[int]) -> "Posterior":
         """The posterior after losing some observations, by the block downdate P_kk − P_kr P_rr⁻¹ P_rk."""
@@ -79,11 +72,16 @@ def condition(kernel: SpaceTimeKernel, noise: float, X: Array, t: Array, y: Arra
     """The posterior given y = f(X, t) + N(0, noise)."""
     if len(t) == 0:
         return Posterior(kernel, noise, X, t, np.empty((0, 0)), np.empty(0))
+    P, jitter_rungs = _inverse(kernel, noise, X, t)
+    return Posterior(kernel, noise, X, t, P, P @ y, jitter_rungs)
+
+
+def _inverse(kernel: SpaceTimeKernel, noise: float, X: Array, t: Array) -> tuple[Array, int]:
+    """(K + σ²I)⁻¹, and the rungs of jitter that it took."""
     covariance = kernel(X, t)
     np.fill_diagonal(covariance, kernel.scale + noise)
     factor = factorize(covariance)
-    P = invert(factor)
-    return Posterior(kernel, noise, X, t, P, P @ y, factor.jitter_rungs)
+    return invert(factor), factor.jitter_rungs
 
 
 @dataclass(frozen=True)
@@ -102,10 +100,6 @@ class Moment:
         weights: Array = kernel.scale * kernel.temporal([[self.time]], self.posterior.t[:, None])[0]
         return weights
 
-    @cached_property
-    def _scaled_data(self) -> Array:
-        return self.posterior.X / self.posterior.kernel.spatial.lengthscale
-
     def predict(self, X: Array) -> tuple[Array, Array]:
         """Mean and deviation at the rows of X."""
         k = self.posterior.kernel.spatial(X, self.posterior.X) * self._weights
@@ -115,7 +109,7 @@ class Moment:
         """Mean, deviation, and their gradients with respect to x (each (m, d))."""
         post = self.posterior
         spatial = post.kernel.spatial
-        rho = cdist(X / spatial.lengthscale, self._scaled_data)
+        rho = spatial.scaled_distance(X, post.X)
         decay = np.exp(spatial.exponent(rho)) * self._weights
         k = spatial.value(rho) * decay
         kP = k @ post.P

@@ -33,7 +33,10 @@ MIN_ROWS = 4  # fewer observations than this cannot be fitted: hyperparameters a
 
 @dataclass(frozen=True)
 class TimeLimits:
-    """What the data allows l_T to be: set by the sampling interval and the whole history's span."""
+    """What the data allows l_T to be: set by the sampling interval and the whole history's span.
+
+    A function that changes within ten samples cannot be tracked; but white noise can be mistaken for one.
+    """
 
     floor: float
     ceiling: float
@@ -42,9 +45,9 @@ class TimeLimits:
     @classmethod
     def of(cls, interval: float, span: float) -> "TimeLimits":
         """The guards of W-DBO: never tied to the active span, which would feed back into removal."""
-        floor = 2.0 * interval
-        ceiling = max(10.0 * span, 10.0 * floor)
-        return cls(floor, ceiling, float(np.clip(50.0 * interval, floor, ceiling)))
+        floor = 10.0 * interval
+        ceiling = 10.0 * max(span, floor)
+        return cls(floor, ceiling, 5.0 * floor)
 
 
 @dataclass(frozen=True)
@@ -73,18 +76,19 @@ def weak_prior(ard: bool, dim: int, limits: TimeLimits | None, method: Method) -
     | parameter | centre  | spread (log) below, above | box             |
     |-----------|---------|---------------------------|-----------------|
     | λ         | 1       | 1.5, 1.5                  | 1e-3 … 1e3      |
-    | l_S       | 0.5√d   | 1.5, 1.5                  | 0.005√d … 20√d  |
+    | l_S       | 0.5√d   | 1.5, 1                    | 0.005√d … 20√d  |
     | l_T       | typical | 1, flat                   | floor … ceiling |
-    | σ²        | 0.05    | 2, 2                      | 1e-6 … 10       |
+    | σ²/λ      | 0.05    | 2, 1                      | 1e-6 … 100      |
 
-    What looks like white noise to a handful of observations must be cheaper to explain by noise than by a function
-    that changes between two samples: hence the steep lower side of l_T. Nothing speaks against a long one.
+    The preferences err on the side of exploring. What a handful of observations cannot explain is rather a short l_S
+    than noise, for a model that believes in noise and a flat function never looks elsewhere; and rather either of them
+    than a short l_T, which makes W-DBO forget. Nothing speaks against a long l_T.
     """
     root = np.sqrt(dim)
-    rows = [(1.0, 1.5, 1.5, 1e-3, 1e3)] + (dim if ard else 1) * [(0.5 * root, 1.5, 1.5, 0.005 * root, 20.0 * root)]
+    rows = [(1.0, 1.5, 1.5, 1e-3, 1e3)] + (dim if ard else 1) * [(0.5 * root, 1.5, 1.0, 0.005 * root, 20.0 * root)]
     if limits is not None:
         rows.append((limits.typical, 1.0, np.inf, limits.floor, limits.ceiling))
-    rows.append((0.05, 2.0, 2.0, 1e-6, 10.0))
+    rows.append((0.05, 2.0, 1.0, 1e-6, 100.0))
     center, below, above, lower, upper = np.array(rows).T
     weight = 1.0 if method == "map" else 0.0
     return Prior(np.log(center), weight / below**2, weight / above**2, np.log(lower), np.log(upper))

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, replace
 from itertools import pairwise
-from statistics import median
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,8 @@ from ebbtide.errors import TrialError
 from ebbtide.records import Observation, Trial
 from ebbtide.space import Space
 
-RECENT = 64  # observations from which the sampling interval is estimated
+RECENT = 128  # observations from which the sampling interval is estimated
+PAUSES = 4  # and how many of the gaps between them may be pauses
 
 
 class Ledger:
@@ -24,6 +25,7 @@ class Ledger:
         self.history: list[Observation] = []
         self._active = Table(space.width)
         self._lines: dict[str, int] = {}  # trial id → its line in the history
+        self.values_told = 0
         self._recent_times: deque[float] = deque(maxlen=RECENT)
         self._first, self._last = np.inf, -np.inf
 
@@ -49,8 +51,8 @@ class Ledger:
         mine = self.pending.get(trial.id) if line is None else self.history[line]
         if mine is None or mine.params != trial.params:
             raise TrialError(
-                f"trial {trial.id!r} is not one that this optimizer asked for; "
-                "for outside data, tell the parameters instead: tell(trial.params, value, time=...)"
+                f"trial {trial.id!r} with {trial.params} is not one that this optimizer asked for; for outside data, "
+                "or for parameters that you have changed, tell them instead: tell(trial.params, value, time=...)"
             )
         if line is None:
             return False
@@ -65,12 +67,13 @@ class Ledger:
     def record(self, observation: Observation) -> None:
         """Append to the history, and to the active rows unless it failed."""
         line = len(self.history)
+        x = self.space.encode(observation.params)  # before anything changes: it is what could fail
         self.history.append(observation)
         if observation.trial_id is not None:
             self._lines[observation.trial_id] = line
             self.pending.pop(observation.trial_id, None)
         if observation.value is not None:
-            x = self.space.encode(observation.params)
+            self.values_told += 1
             self._active.append(x, observation.time, observation.value, line)
             self._recent_times.append(observation.time)
             self._first = min(self._first, observation.time)
@@ -91,10 +94,15 @@ class Ledger:
 
     @property
     def interval(self) -> float:
-        """The usual time between two observations; 1 in the clock's unit until there are two."""
+        """The usual time between two observations; 1 in the clock's unit until that can be told.
+
+        The mean of the recent gaps but for the longest few: those may be pauses, while a median would take a batch
+        of simultaneous queries for a fast sampler.
+        """
         times = sorted(self._recent_times)
-        gaps = [later - earlier for earlier, later in pairwise(times) if later > earlier]
-        return median(gaps) if gaps else 1.0
+        gaps = sorted(later - earlier for earlier, later in pairwise(times))
+        usual = gaps[: -min(PAUSES, len(gaps) // 4) or None]
+        return fmean(usual) if usual and usual[-1] > 0.0 else 1.0
 
     def to_json(self) -> dict[str, Any]:
         return {

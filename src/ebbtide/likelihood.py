@@ -1,10 +1,12 @@
 """The log marginal likelihood of a space-time kernel, its gradient, and its average information.
 
-θ = (log λ, log l_S [one or d], log l_T [if the kernel drifts], log σ²)
+θ = (log λ, log l_S [one or d], log l_T [if the kernel drifts], log σ²/λ)
 
     L        = −½ yᵀα − ½ log|Δ| − (n/2) log 2π
     ∂L/∂θₐ   = ½ (αᵀ Kₐ α − tr(P Kₐ))                      Kₐ = ∂Δ/∂θₐ
     Hₐᵦ      = ½ (Kₐα)ᵀ P (Kᵦα)
+
+The noise enters as the ratio σ²/λ, whose lower bound is what bounds the condition number of Δ.
 
 H is the *average information* (Gilmour, Thompson and Cullis, 1995): its expectation is the Fisher information
 ½ tr(P Kₐ P Kᵦ), but it costs O(n²) where that costs O(n³), and it is positive semi-definite wherever the
@@ -38,13 +40,13 @@ class Hyperparameters:
 
     def to_vector(self) -> Array:
         timescale = [] if self.timescale is None else [self.timescale]
-        return np.log([self.scale, *np.atleast_1d(self.lengthscale), *timescale, self.noise])
+        return np.log([self.scale, *np.atleast_1d(self.lengthscale), *timescale, self.noise / self.scale])
 
     @classmethod
     def from_vector(cls, theta: Array, *, ard: bool, drifting: bool) -> "Hyperparameters":
-        scale, *middle, noise = map(float, np.exp(theta))
+        scale, *middle, ratio = map(float, np.exp(theta))
         timescale = middle.pop() if drifting else None
-        return cls(scale, tuple(middle) if ard else middle[0], timescale, noise)
+        return cls(scale, tuple(middle) if ard else middle[0], timescale, ratio * scale)
 
     def kernel(self, spatial: Stationary, temporal: Stationary | None) -> SpaceTimeKernel:
         """These numbers on kernels of the given families."""
@@ -97,7 +99,7 @@ class Evaluation:
 
     def __init__(self, likelihood: Likelihood, theta: Array) -> None:
         self.likelihood, self.theta = likelihood, theta
-        self.scale, self.noise = math.exp(theta[0]), math.exp(theta[-1])
+        self.scale, self.noise = math.exp(theta[0]), math.exp(theta[0] + theta[-1])
         bounds = np.cumsum([1] + [len(axis.squared) for axis in likelihood.axes])
         self._axes = [
             (axis, theta[low:high]) for axis, low, high in zip(likelihood.axes, bounds, bounds[1:], strict=False)
@@ -126,12 +128,12 @@ class Evaluation:
     def derivatives(self) -> tuple[Array, Array]:
         """The gradient of L and its average information."""
         y, alpha, P = self.likelihood.y, self.alpha, self.P
-        n, trace_P = len(y), float(np.trace(P))
+        n = len(y)
         slopes = self._lengthscale_derivatives()
         P_pairs = squareform(P, checks=False)
-        traces = [n - self.noise * trace_P, *(2.0 * slopes @ P_pairs), self.noise * trace_P]
-        signal = y - self.noise * alpha  # K α for the noise-free K
-        columns = [signal, *(symmetric(pairs, 0.0, n) @ alpha for pairs in slopes), self.noise * alpha]
+        traces = [n, *(2.0 * slopes @ P_pairs), self.noise * float(np.trace(P))]
+        # ∂Δ/∂log λ is Δ itself, and Δα = y.
+        columns = [y, *(symmetric(pairs, 0.0, n) @ alpha for pairs in slopes), self.noise * alpha]
         K_alpha = np.column_stack(columns)
         gradient = 0.5 * (K_alpha.T @ alpha - traces)
         return gradient, 0.5 * K_alpha.T @ (P @ K_alpha)

@@ -1,10 +1,11 @@
-"""Positive definite matrices: invert one, and grow or shrink the inverse by a row.
+"""Positive definite matrices: factor, invert, and take a row out of an inverse.
 
 The engine works with the explicit inverse P = Δ⁻¹ because everything downstream is a product with it:
 the criterion is diag(P C P), a removal is a rank-one downdate of P, and the posterior's gradient needs P k.
-The noise bounds the condition number (inference.py keeps σ² ≥ 1e-6 λ), which is what makes that safe.
+The noise bounds the condition number (inference.py keeps σ²/λ ≥ 1e-6), which is what makes that safe.
 """
 
+import os
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -74,14 +75,6 @@ def downdate(inverse: Array, row: int) -> None:
     inverse[:, row] = 0.0
 
 
-def extend(inverse: Array, covariances: Array, variance: float) -> Array:
-    """The inverse after the matrix has gained a row: `covariances` with the others, `variance` (O(n²))."""
-    projected = inverse @ covariances
-    conditional = max(variance - float(covariances @ projected), np.finfo(float).eps * variance)
-    column = np.append(projected, -1.0)
-    return np.pad(inverse, (0, 1)) + np.outer(column, column / conditional)
-
-
 def symmetric(pairs: Array, diagonal: float, n: int) -> Array:
     """The n×n symmetric matrix with these pairs above the diagonal (SciPy's condensed order)."""
     matrix: Array = squareform(pairs, checks=False) if n > 1 else np.zeros((n, n))
@@ -135,3 +128,16 @@ def one_blas_thread() -> Iterator[None]:
             _threads_inside -= 1
             if _threads_inside == 0:
                 _set_threads(_counts_outside)
+
+
+def _forget_threads() -> None:
+    """A forked child has none of its parent's threads, whatever they were doing."""
+    global _lock, _threads_inside
+    _lock = threading.Lock()
+    if _threads_inside:
+        _threads_inside = 0
+        _set_threads(_counts_outside)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)

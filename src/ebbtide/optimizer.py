@@ -11,6 +11,7 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from statistics import median
 from typing import Any, Literal, Self, overload
@@ -21,7 +22,7 @@ from scipy.stats import qmc
 from ebbtide import algorithms, state
 from ebbtide.acquisition import UCB
 from ebbtide.algorithms import Algorithm
-from ebbtide.arrays import Array
+from ebbtide.arrays import Array, Rows
 from ebbtide.clock import Clock, ManualClock, SystemClock
 from ebbtide.dataset import Dataset, Standardization
 from ebbtide.errors import (
@@ -42,7 +43,7 @@ from ebbtide.maximization import maximize
 from ebbtide.progress import Progress
 from ebbtide.records import Asked, Event, Model, Observation, Recommendation, Told, Trial
 from ebbtide.relevance import relevance
-from ebbtide.space import Parameter, Params, Space, is_real, is_whole
+from ebbtide.space import Parameter, Params, Space, as_finite, is_whole
 from ebbtide.staleness import WassersteinBudget
 from ebbtide.state import State
 
@@ -52,6 +53,7 @@ SEARCH_EVERY = 10  # asks between two searches for hyperparameters from scratch
 RESPONSES = 9  # response times whose median is the one expected
 TRIM_BLOCK = 512  # rows scored at a time when far more were told than may stay
 MAX_PENDING = 64  # pending trials that are believed: clients that never answer must not slow an ask down
+STALLED = 100  # evaluations without the clock moving, before `optimize` gives up
 PATIENCE = 10  # observations made since a clock went back, before those dated after it are dropped
 
 
@@ -84,16 +86,18 @@ class Optimizer:
         if direction not in ("minimize", "maximize"):
             raise ConfigurationError(f'direction={direction!r}: choose "minimize" or "maximize"')
         self.direction = direction
-        self.algorithm = algorithms.get(algorithm) if isinstance(algorithm, str) else algorithm
-        if not isinstance(self.algorithm, Algorithm):
-            raise ConfigurationError(f"algorithm={algorithm!r}: give a name or an eb.Algorithm")
+        self.algorithm = _checked_algorithm(algorithm)
         self.algorithm.spatial.check_coordinates(self.space.width)
         self.clock: Clock = SystemClock() if clock is None else clock
+        if not callable(getattr(self.clock, "now", None)):
+            raise ConfigurationError(f"clock={clock!r}: give an object with a method now(), such as eb.ManualClock()")
         if seed is None:
             seed = int(np.random.SeedSequence().generate_state(1)[0])
         self.seed = _checked_count("seed", seed)
         n_initial = 2 * (self.space.dim + 1) if n_initial is None else n_initial
         self.n_initial = _checked_count("n_initial", n_initial)
+        if not isinstance(callbacks, Iterable):
+            raise ConfigurationError(f"callbacks={callbacks!r}: give a list of functions")
         self.callbacks = tuple(callbacks)
         self._state = State()
         self._ledger = Ledger(self.space)
@@ -113,113 +117,128 @@ class Optimizer:
 
     def _ask(self) -> Trial:
         now = self._read_clock()
-        removed: tuple[Observation, ...] = ()
         with one_blas_thread():
-            if self._starting:
-                x = self._space_filling_point()
-            else:
-                rng = np.random.default_rng([self.seed, self._state.asks])
-                removed = self._make_room(now)
-                posterior = self._fit(rng)
-                posterior, stale = self._forget(posterior, now, rng)
-                removed += stale
-                x = self._acquire(posterior, now, rng)
-        params = self.space.decode(x)
+            step = self._start() if self._starting else self._model_step(now)
+        # Nothing has changed until here: whatever failed, failed without a trace.
+        params = self.space.decode(step.x)
         landed = self._read_clock()
-        self._note_reading(landed)
+        removed = self._commit(step, now)
         trial = Trial(str(self._state.asks), params, landed)
         self._ledger.open(trial)
+        self._note_reading(landed)
         self._state.asks += 1
         response = max(0.0, landed - now)
         self._state.responses = [*self._state.responses, response][-RESPONSES:]
-        self._emit(Asked(trial, response, len(self._ledger), removed))
-        return trial
+        handed_out = replace(trial, params=dict(params))
+        self._emit(Asked(handed_out, response, len(self._ledger), removed))
+        return handed_out
 
     @property
     def _starting(self) -> bool:
-        """The first `n_initial` asks fill the space, unless as many observations came from outside."""
-        return max(self._state.asks, len(self._ledger)) < self.n_initial
+        """The first `n_initial` asks fill the space, unless as many values came from outside."""
+        return max(self._state.asks, self._ledger.values_told) < self.n_initial
 
-    def _space_filling_point(self) -> Array:
+    def _start(self) -> "_Step":
         sobol = qmc.Sobol(self.space.dim, rng=np.random.default_rng(self.seed))
         if self._state.asks:
             sobol.fast_forward(self._state.asks)
-        point: Array = self.space.spread(sobol.random(1))[0]
-        return point
+        return _Step(x=self.space.spread(sobol.random(1))[0])
 
-    def _fit(self, rng: np.random.Generator) -> Posterior:
+    def _model_step(self, now: float) -> "_Step":
+        """Lines 5-24 of Algorithm 1, in the order: fit, forget, condition, acquire."""
+        rng = np.random.default_rng([self.seed, self._state.asks])
+        step = _Step()
+        rows = self._make_room(step, now)
+        posterior = self._fit(step, rows, rng)
+        posterior = self._forget(step, rows, posterior, now, rng)
+        step.x = self._acquire(posterior, now, rng)
+        return step
+
+    def _fit(self, step: "_Step", rows: Rows, rng: np.random.Generator) -> Posterior:
         """Hyperparameters from the active observations (line 8), by maximum likelihood or a posteriori."""
-        data = self._ledger.dataset
+        data = self._ledger.dataset.take(rows)
         families = (self.algorithm.spatial, self.algorithm.temporal)
         held = self._state.hyper
         start = self._default_hyperparameters() if held is None else held
-        self._state.standardization = Standardization.of(data.y)
-        z = self._modelled(data)
+        step.standardization = Standardization.of(data.y)
+        z = self._sign * step.standardization.apply(data.y)
         if len(data) < MIN_ROWS:
             return condition(start.kernel(*families), start.noise, data.x, data.t, z)
         search = held is None or self._state.asks % SEARCH_EVERY == 0
         fitted = fit(families, start, (data.x, data.t, z), self._prior(), search=search, rng=rng)
-        self._state.hyper = fitted.hyper
-        self._count(fitted.guards)
+        step.hyper = fitted.hyper
+        step.guards += fitted.guards
         return fitted.posterior
 
     def _forget(
-        self, posterior: Posterior, now: float, rng: np.random.Generator
-    ) -> tuple[Posterior, tuple[Observation, ...]]:
+        self, step: "_Step", rows: Rows, posterior: Posterior, now: float, rng: np.random.Generator
+    ) -> Posterior:
         """What the staleness policy takes out (lines 9-20 and 24)."""
-        if len(posterior) == 0 or self._clock_is_behind(now).any():
-            return posterior, ()
+        if len(posterior) == 0 or self._behind(now).any():
+            return posterior
         verdict = self.algorithm.staleness.review(posterior, now, dict(self._state.policy), rng)
-        self._state.policy = verdict.state
-        self._count(verdict.guards)
-        removed = self._ledger.remove(verdict.rows, now, verdict.scores)
-        return posterior.without(verdict.rows), removed
+        step.policy = verdict.state
+        step.guards += verdict.guards
+        step.remove(rows[verdict.rows], verdict.scores)
+        return posterior.without(verdict.rows)
 
     def _acquire(self, posterior: Posterior, now: float, rng: np.random.Generator) -> Array:
         """The acquisition's maximum at the moment that the query is for (line 5)."""
         n = len(posterior)
         lease = posterior.kernel.timescale or math.inf
-        for trial in islice(self._ledger.newest_pending(), MAX_PENDING):
-            if now - trial.time <= lease:
-                posterior = posterior.believing(self.space.encode(trial.params), trial.time)
+        pending = [p for p in islice(self._ledger.newest_pending(), MAX_PENDING) if now - p.time <= lease]
+        if pending:
+            X = np.array([self.space.encode(p.params) for p in pending])
+            posterior = posterior.believing(X, np.array([p.time for p in pending]))
         landing = now + median(self._state.responses or [0.0])
         moment = posterior.at(self.algorithm.timing.moment(now, landing))
         return maximize(self.algorithm.acquisition, moment, self.space, rng, n)
 
-    def _make_room(self, now: float) -> tuple[Observation, ...]:
-        """Before any model work: rows that a clock left behind, and what is far beyond the policy's capacity."""
-        removed: tuple[Observation, ...] = ()
-        behind = self._clock_is_behind(now)
-        if behind.any() and np.count_nonzero(~behind) >= PATIENCE:
+    def _make_room(self, step: "_Step", now: float) -> Rows:
+        """The rows to model: without those that a clock left behind, and not far beyond the policy's capacity."""
+        rows = np.arange(len(self._ledger))
+        behind = self._behind(now)
+        since = self._state.behind_since
+        step.behind_since = None if not behind.any() else len(self._ledger.history) if since is None else since
+        if step.behind_since is not None and len(self._ledger.history) - step.behind_since >= PATIENCE:
             warnings.warn(
-                f"the clock went back to {now!r}: {behind.sum()} observations dated after it were set aside",
+                f"the clock went back to {now!r}: {behind.sum()} observations dated after it are set aside",
                 ClockWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
-            self._count(["clock_went_back"])
-            rows = np.flatnonzero(behind).tolist()
-            removed += self._ledger.remove(rows, now, [None] * len(rows))
+            step.guards += ("clock_went_back",)
+            step.behind_since = None
+            step.remove(rows[behind], [None] * int(behind.sum()))
+            rows = rows[~behind]
         capacity = self.algorithm.staleness.capacity
-        while capacity is not None and len(self._ledger) > 2 * max(capacity, TRIM_BLOCK):
-            removed += self._trim_block(now)
-        return removed
+        while capacity is not None and len(rows) > 2 * max(capacity, TRIM_BLOCK):
+            rows = self._trim_block(step, rows, now)
+        return rows
 
-    def _trim_block(self, now: float) -> tuple[Observation, ...]:
+    def _trim_block(self, step: "_Step", rows: Rows, now: float) -> Rows:
         """Of the oldest rows, the half with the lowest scores goes: a model of all of them would take minutes."""
-        data = self._ledger.dataset
-        oldest = np.argsort(data.t, kind="stable")[:TRIM_BLOCK]
-        z = Standardization.of(data.y).apply(data.y)
-        model = self._model_of(Standardization())
-        scores = relevance(data.x[oldest], data.t[oldest], z[oldest], kernel=model.kernel, noise=model.noise, now=now)
+        data, model = self._ledger.dataset, self.model
+        oldest = rows[np.argsort(data.t[rows], kind="stable")[:TRIM_BLOCK]]
+        scores = self._scores(data.take(oldest), model, now)
         lowest = np.argsort(scores, kind="stable")[: TRIM_BLOCK // 2]
-        self._count(["max_active"])
-        return self._ledger.remove(oldest[lowest].tolist(), now, scores[lowest].tolist())
+        step.guards += ("max_active",)
+        step.remove(oldest[lowest], scores[lowest].tolist())
+        return np.setdiff1d(rows, oldest[lowest])
 
-    def _clock_is_behind(self, now: float) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    def _behind(self, now: float) -> np.ndarray[Any, np.dtype[np.bool_]]:
         """Rows dated more than l_T after now: the clock went back. While there are any, nothing is forgotten."""
         hyper = self._state.hyper
         timescale = None if hyper is None else hyper.timescale
         return self._ledger.dataset.t > now + (0.0 if timescale is None else timescale)
+
+    def _commit(self, step: "_Step", now: float) -> tuple[Observation, ...]:
+        self._state.hyper = step.hyper or self._state.hyper
+        self._state.standardization = step.standardization or self._state.standardization
+        self._state.policy = step.policy if step.policy is not None else self._state.policy
+        self._state.behind_since = step.behind_since
+        for guard in step.guards:
+            self._state.guards[guard] = self._state.guards.get(guard, 0) + 1
+        return self._ledger.remove(step.rows, now, step.scores)
 
     # --- tell: only records -------------------------------------------------------------------------------
 
@@ -237,45 +256,47 @@ class Optimizer:
         """
         now = self._read_clock()
         outcome = self._checked_value(value, failed)
+        moment = now if time is None else self._checked_time(time, now)
         if isinstance(trial, Trial):
             if self._ledger.already_told(trial, outcome):
                 return
-            params, trial_id = dict(trial.params), trial.id
-            moment = self._checked_time(trial.time if time is None else time, max(now, self._latest_reading))
+            asked = self._ledger.pending[trial.id]
+            params, trial_id = asked.params, asked.id
+            # A trial's own moment was read off this clock, which may have gone back since: it is not in question.
+            moment = self._checked_time(asked.time, max(now, self._latest_reading)) if time is None else moment
         else:
             params, trial_id = self.space.check(trial), None
-            moment = now if time is None else self._checked_time(time, now)
         observation = Observation(params, moment, outcome, trial_id)
         self._ledger.record(observation)
         self._note_reading(now)
-        self._emit(Told(observation))
+        self._emit(Told(replace(observation, params=dict(params))))
 
     def _checked_value(self, value: Any, failed: bool) -> float | None:
         if failed:
             if value is not None:
                 raise ObservationError(f"value={value!r} and failed=True: a failed evaluation has no value")
             return None
-        if not is_real(value):
-            raise ObservationError(f"value={value!r}: tell a number, or failed=True if there is none")
-        if not math.isfinite(value):
+        outcome = as_finite(value)
+        if outcome is None:
             raise ObservationError(f"value={value!r}: tell a finite number, or failed=True if there is none")
-        return float(value)
+        return outcome
 
     def _checked_time(self, time: Any, now: float) -> float:
-        if not is_real(time) or not math.isfinite(time):
+        moment = as_finite(time)
+        if moment is None:
             raise ObservationError(f"time={time!r}: give a finite number, in the clock's unit")
         system = isinstance(self.clock, SystemClock)
-        if time > now + (GRACE if system else 0.0):
+        if moment > now + (GRACE if system else 0.0):
             raise ObservationError(
-                f"time={time!r} is {time - now:g} after now ({now!r}): nothing is observed in the future; "
+                f"time={time!r} is {moment - now:g} after now ({now!r}): nothing is observed in the future; "
                 "wait until then, or check the clock's unit"
             )
-        if system and time < YEAR_2000:
+        if system and moment < YEAR_2000:
             raise ObservationError(
                 f"time={time!r} is before the year 2000 by the system's clock, which counts seconds since 1970; "
                 "for time of your own, pass clock=eb.ManualClock()"
             )
-        return min(float(time), now)
+        return min(moment, now)
 
     # --- pure reads ---------------------------------------------------------------------------------------
 
@@ -299,8 +320,8 @@ class Optimizer:
         self, params: Mapping[str, Any] | Sequence[Mapping[str, Any]], time: float | None = None
     ) -> tuple[float, float] | tuple[Array, Array]:
         """Mean and deviation of the objective (without noise) at some parameters, now or at any other time."""
-        moment = self._read_clock() if time is None else time
-        if not is_real(moment) or not math.isfinite(moment):
+        moment = self._read_clock() if time is None else as_finite(time)
+        if moment is None:
             raise ObservationError(f"time={time!r}: give a finite number, in the clock's unit")
         single = isinstance(params, Mapping)
         points = [params] if single else list(params)
@@ -313,11 +334,24 @@ class Optimizer:
         """How much each active observation still matters to predictions from now on, in the dataset's order."""
         if self.algorithm.temporal is None:
             raise ConfigurationError("this algorithm has no temporal kernel: to it, no observation is ever stale")
-        model, data = self.model, self.dataset
+        now, model, data = self._read_clock(), self.model, self.dataset
+        # Far more rows than may stay are scored as the next ask would: in blocks.
+        room = _Step()
+        rows = self._make_room(room, now) if self._crowded else np.arange(len(data))
+        scores = np.zeros(len(data))
+        scores[room.rows] = room.scores
+        scores[rows] = self._scores(data.take(rows), model, now)
+        return scores
+
+    @property
+    def _crowded(self) -> bool:
+        capacity = self.algorithm.staleness.capacity
+        return capacity is not None and len(self._ledger) > 2 * max(capacity, TRIM_BLOCK)
+
+    def _scores(self, data: Dataset, model: Model, now: float) -> Array:
         policy = self.algorithm.staleness
         method = policy.method if isinstance(policy, WassersteinBudget) else "bound"
         z = Standardization(model.mean, model.scale).apply(data.y)
-        now = self._read_clock()
         return relevance(data.x, data.t, z, kernel=model.kernel, noise=model.noise, now=now, method=method)
 
     @property
@@ -362,13 +396,15 @@ class Optimizer:
 
         An exception of the objective is recorded as a failed evaluation and raised, unless `catch` lists it.
         """
+        if (as_finite(duration) or 0.0) <= 0.0:
+            raise ConfigurationError(f"duration={duration!r}: give a positive time, in the clock's unit")
         start = self._read_clock()
         shown = Progress(duration, progress)
         stalled = 0
         while (elapsed := self._read_clock() - start) < duration:
             trial = self.ask()
             try:
-                value = objective(trial.params, trial.time)
+                value = objective(dict(trial.params), trial.time)
             except BaseException as error:
                 self.tell(trial, failed=True)
                 if not isinstance(error, catch):
@@ -376,9 +412,9 @@ class Optimizer:
             else:
                 self._tell_or_fail(trial, value)
             stalled = stalled + 1 if self._read_clock() - start == elapsed else 0
-            if stalled > 1000:
+            if stalled >= STALLED:
                 raise ConfigurationError(
-                    f"the clock stands at {start + elapsed!r} since 1000 evaluations, so {duration!r} never passes; "
+                    f"the clock stands still at {start + elapsed!r}: {duration!r} never passes; "
                     "with a ManualClock, let the objective advance it"
                 )
             shown.update(elapsed, self)
@@ -422,7 +458,7 @@ class Optimizer:
     ) -> Self:
         """The optimizer that `save` wrote. A clock or an algorithm of your own classes is passed again."""
         payload = state.read(path)
-        given = algorithms.get(algorithm) if isinstance(algorithm, str) else algorithm
+        given = None if algorithm is None else _checked_algorithm(algorithm)
         try:
             memory = State.from_json(payload["state"])
             space = Space.from_json(payload["space"])
@@ -445,10 +481,10 @@ class Optimizer:
 
     def _read_clock(self) -> float:
         reading = self.clock.now()
-        if not is_real(reading) or not math.isfinite(reading):
+        if (moment := as_finite(reading)) is None:
             warnings.warn(f"the clock shows {reading!r}; its latest reading is used", ClockWarning, stacklevel=3)
             return self._latest_reading if math.isfinite(self._latest_reading) else 0.0
-        return float(reading)
+        return moment
 
     def _note_reading(self, reading: float) -> None:
         """Only what changes the state may note the time: a read, or a refused tell, leaves no trace."""
@@ -458,10 +494,6 @@ class Optimizer:
     def _latest_reading(self) -> float:
         latest = self._state.latest_reading
         return -math.inf if latest is None else latest
-
-    def _modelled(self, data: Dataset) -> Array:
-        """y as the model sees it: standardised, larger is better."""
-        return self._sign * self._state.standardization.apply(data.y)
 
     @property
     def _sign(self) -> float:
@@ -494,13 +526,11 @@ class Optimizer:
         key = (self._state.asks, len(self._ledger.history))
         if self._cached is None or self._cached[0] != key:
             model, data = self.model, self.dataset
+            if self._crowded:
+                data = data.take(self._make_room(_Step(), self._read_clock()))
             z = self._sign * Standardization(model.mean, model.scale).apply(data.y)
             self._cached = key, condition(model.kernel, model.noise, data.x, data.t, z)
         return self._cached[1]
-
-    def _count(self, guards: Iterable[Guard]) -> None:
-        for guard in guards:
-            self._state.guards[guard] = self._state.guards.get(guard, 0) + 1
 
     def _emit(self, event: Event) -> None:
         for callback in self.callbacks:
@@ -510,17 +540,46 @@ class Optimizer:
                 warnings.warn(f"callback {callback!r} raised {error!r}; going on", CallbackWarning, stacklevel=4)
 
 
+@dataclass
+class _Step:
+    """What an ask has worked out, to be committed when all of it has succeeded."""
+
+    x: Array = field(default_factory=lambda: np.empty(0))
+    hyper: Hyperparameters | None = None
+    standardization: Standardization | None = None
+    policy: dict[str, float] | None = None
+    behind_since: int | None = None
+    guards: tuple[Guard, ...] = ()
+    rows: list[int] = field(default_factory=list)
+    scores: list[float | None] = field(default_factory=list)
+
+    def remove(self, rows: Rows, scores: Sequence[float | None]) -> None:
+        self.rows += rows.tolist()
+        self.scores += scores
+
+
+def _checked_algorithm(algorithm: Any) -> Algorithm:
+    found = algorithms.get(algorithm) if isinstance(algorithm, str) else algorithm
+    if not isinstance(found, Algorithm):
+        raise ConfigurationError(f"algorithm={algorithm!r}: give a name or an eb.Algorithm")
+    return found
+
+
 def _restored_clock(recorded: str, given: Clock | None, memory: State) -> Clock:
+    latest = -math.inf if memory.latest_reading is None else memory.latest_reading
     if given is not None:
         if state.describe_clock(given) != recorded:
             raise SnapshotError(
                 f"the snapshot was made with a {recorded}, and clock= is a {state.describe_clock(given)}; "
                 "pass a clock of the same kind"
             )
+        if isinstance(given, SystemClock):
+            given.never_before(latest)
         return given
-    latest = -math.inf if memory.latest_reading is None else memory.latest_reading
     if recorded == "SystemClock":
-        return SystemClock(not_before=latest)
+        clock = SystemClock()
+        clock.never_before(latest)
+        return clock
     if recorded == "ManualClock":
         return ManualClock(start=latest if math.isfinite(latest) else 0.0)
     raise SnapshotError(

@@ -71,9 +71,11 @@ class _Numeric(Parameter):
 
     def _check_range(self, kind: str) -> None:
         low, high = self.low, self.high
-        shown = f"{kind}({low!r}, {high!r}{', log=True' if self.log else ''})"
-        if not (is_real(low) and is_real(high) and math.isfinite(low) and math.isfinite(high)):
+        shown = f"{kind}({low!r}, {high!r}, log={self.log!r})"
+        if as_finite(low) is None or as_finite(high) is None:
             raise SpaceError(f"{shown}: the bounds must be finite numbers")
+        if not isinstance(self.log, bool):
+            raise SpaceError(f"{shown}: log is True or False")
         if low > high:
             raise SpaceError(f"{shown}: the lower bound is above the upper one; swap them")
         if low == high:
@@ -84,8 +86,6 @@ class _Numeric(Parameter):
             raise SpaceError(f"{shown}: the range is wider than a float can hold; narrow it")
 
     def _outside(self, value: float) -> str | None:
-        if not math.isfinite(value):
-            return f"is {value!r}; give a finite number in [{self.low!r}, {self.high!r}]"
         if not self.low <= value <= self.high:
             return f"is {value!r}, outside [{self.low!r}, {self.high!r}]"
         return None
@@ -111,13 +111,15 @@ class Float(_Numeric):
         object.__setattr__(self, "high", float(self.high))
 
     def complaint(self, value: Any) -> str | None:
-        if not is_real(value):
-            return f"is {value!r}; give a number in [{self.low!r}, {self.high!r}]"
-        return self._outside(float(value))
+        number = as_finite(value)
+        if number is None:
+            return f"is {value!r}; give a finite number in [{self.low!r}, {self.high!r}]"
+        return self._outside(number)
 
     def encode(self, value: Any) -> list[float]:
         if self.log:
-            position = math.log(value / self.low) / math.log(self.high / self.low)
+            low = math.log(self.low)
+            position = (math.log(value) - low) / (math.log(self.high) - low)
         else:
             position = (value - self.low) / (self.high - self.low)
         return [min(max(position, 0.0), 1.0)]
@@ -137,7 +139,8 @@ class Float(_Numeric):
         if position >= 1.0:
             return self.high
         if self.log:
-            value = self.low * math.exp(position * math.log(self.high / self.low))
+            low = math.log(self.low)
+            value = math.exp(low + position * (math.log(self.high) - low))
         else:
             value = self.low + position * (self.high - self.low)
         return min(max(value, self.low), self.high)
@@ -173,8 +176,8 @@ class Int(_Numeric):
         self._check_range("Int")
         if not (is_whole(self.low) and is_whole(self.high)):
             raise SpaceError(f"Int({self.low!r}, {self.high!r}): the bounds must be whole numbers")
-        if max(abs(self.low), abs(self.high)) > 2**48:
-            raise SpaceError(f"Int({self.low!r}, {self.high!r}): integers beyond 2**48 lose digits; use Float")
+        if max(abs(self.low), abs(self.high)) > 2**40:
+            raise SpaceError(f"Int({self.low!r}, {self.high!r}): integers beyond 2**40 lose digits; use Float")
         object.__setattr__(self, "low", int(self.low))
         object.__setattr__(self, "high", int(self.high))
 
@@ -189,8 +192,7 @@ class Int(_Numeric):
         return self._outside(value)
 
     def encode(self, value: Any) -> list[float]:
-        low, high = self._edges
-        return [((math.log(value) if self.log else value) - low) / (high - low)]
+        return [float(self._positions(np.array(value)))]
 
     def decode(self, coordinates: Array) -> int:
         return int(self._nearest(coordinates[:1])[0])
@@ -390,8 +392,15 @@ def _plain(parameter: Parameter, value: Any) -> Any:
     return int(value) if isinstance(parameter, Int) else float(value)
 
 
-def is_real(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_)
+def as_finite(value: Any) -> float | None:
+    """A number as a float; None if it is none, is not finite, or is too large for one."""
+    if not isinstance(value, numbers.Real) or isinstance(value, bool | np.bool_):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def is_whole(value: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from math import log1p
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from ebbtide.errors import ConfigurationError
 from ebbtide.gaussian_process import Posterior
 from ebbtide.guards import Guard
 from ebbtide.relevance import Method, criterion_of
+from ebbtide.space import as_finite, is_whole
 
 State = dict[str, float]
 
@@ -39,7 +40,7 @@ class Staleness(Protocol):
 class KeepAll:
     """Never forget."""
 
-    capacity: int | None = None
+    capacity: ClassVar[None] = None
 
     def review(self, posterior: Posterior, now: float, state: State, rng: np.random.Generator) -> Verdict:
         return Verdict()
@@ -60,14 +61,19 @@ class WassersteinBudget:
     max_active: int = 1000
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.alpha) and self.alpha >= 0):
+        alpha = as_finite(self.alpha)
+        if alpha is None or alpha < 0.0:
             raise ConfigurationError(f"alpha={self.alpha!r}: the drift allowed per l_T is a finite number ≥ 0")
+        object.__setattr__(self, "alpha", alpha)
         if self.method not in ("bound", "exact"):
             raise ConfigurationError(f'method={self.method!r}: choose "bound" or "exact"')
-        if not 0 <= self.min_active <= self.max_active:
+        if not (is_whole(self.min_active) and is_whole(self.max_active) and 0 <= self.min_active <= self.max_active):
             raise ConfigurationError(
-                f"min_active={self.min_active!r}, max_active={self.max_active!r}: need 0 ≤ min_active ≤ max_active"
+                f"min_active={self.min_active!r}, max_active={self.max_active!r}: "
+                "give whole numbers, 0 ≤ min_active ≤ max_active"
             )
+        object.__setattr__(self, "min_active", int(self.min_active))
+        object.__setattr__(self, "max_active", int(self.max_active))
 
     @property
     def capacity(self) -> int:

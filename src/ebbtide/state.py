@@ -8,6 +8,7 @@ edited; a file of a newer version is refused. Reading never touches the file; wr
 import dataclasses
 import hashlib
 import json
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -42,6 +43,7 @@ class State:
     policy: dict[str, float] = field(default_factory=dict)
     latest_reading: float | None = None  # the latest time that the clock ever showed
     responses: list[float] = field(default_factory=list)  # the last few, in the clock's unit
+    behind_since: int | None = None  # lines of history when the clock was first seen behind the newest observation
     guards: dict[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -59,15 +61,20 @@ class State:
 
 
 def describe(part: Any) -> Any:
-    """A part of an algorithm as JSON; a user's own class by its name (and fields, if it is a dataclass)."""
+    """A part of an algorithm as JSON: its class, and those of its fields that JSON can hold."""
     if part is None or isinstance(part, str):
         return part
     cls = type(part)
     known = PARTS.get(cls.__name__) is cls
-    fields = dataclasses.asdict(part) if dataclasses.is_dataclass(cls) else {}
     name = cls.__name__ if known else f"{cls.__module__}.{cls.__qualname__}"
-    plain = {key: list(v) if isinstance(v, tuple) else v for key, v in fields.items()}
-    return {"type": name} | (plain if known else {key: repr(v) for key, v in plain.items()})
+    fields = {key: list(v) if isinstance(v, tuple) else v for key, v in getattr(part, "__dict__", {}).items()}
+    return {"type": name} | {key: value for key, value in fields.items() if _is_plain(value)}
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value))
 
 
 def describe_clock(clock: Clock) -> str:
@@ -107,7 +114,7 @@ def _rebuild(name: str, part: Any) -> Any:
 
 def write(path: str | os.PathLike[str], payload: Mapping[str, Any]) -> None:
     """Write to a neighbour, flush it to the disk, then put it in place: the old file or the new one, never half."""
-    path = Path(path)
+    path = Path(path).resolve()  # through a link, to the file itself
     body = _canonical(payload)
     document = {"format": FORMAT, "version": VERSION, "sha256": _digest(body), "payload": payload}
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -124,20 +131,25 @@ def write(path: str | os.PathLike[str], payload: Mapping[str, Any]) -> None:
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The payload of a snapshot that is whole, unedited and of a version we know."""
     try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        document = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_constant)
+    except ValueError as error:  # what the decoders of JSON and of UTF-8 raise
         raise SnapshotError(f"{path} is not a whole snapshot ({error}); use an earlier copy") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise SnapshotError(f"{path} is not an ebbtide snapshot; it was made by something else")
     version = document.get("version")
-    if not isinstance(version, int) or version > VERSION:
+    if type(version) is not int or not 1 <= version <= VERSION:
         raise SnapshotError(
-            f"{path} has snapshot version {version!r}, newer than the {VERSION} that this ebbtide reads; upgrade it"
+            f"{path} has snapshot version {version!r}, and this ebbtide reads 1 to {VERSION}; "
+            "if it comes from a newer ebbtide, upgrade this one"
         )
     payload = document.get("payload")
     if not isinstance(payload, dict) or document.get("sha256") != _digest(_canonical(payload)):
         raise SnapshotError(f"{path} was edited or damaged: its checksum does not match; use an earlier copy")
     return payload
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
 
 
 def _canonical(payload: Mapping[str, Any]) -> str:

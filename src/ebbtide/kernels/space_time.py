@@ -5,7 +5,6 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial.distance import pdist
 
 from ebbtide.arrays import Array
 from ebbtide.errors import ConfigurationError
@@ -58,9 +57,8 @@ class SpaceTimeKernel:
 
     def _among(self, X: Array, t: Array) -> Array:
         """The same from the pairs above the diagonal: half the exponentials."""
-        self.spatial.check_coordinates(X.shape[1])
-        rho = pdist(X / self.spatial.lengthscale)
-        rho_t = None if self.temporal is None else pdist(t[:, None] / self.temporal.lengthscale)
+        rho = self.spatial.scaled_distance(X)
+        rho_t = None if self.temporal is None else self.temporal.scaled_distance(t[:, None])
         pairs = np.empty_like(rho)
         for block in blocks(len(pairs)):
             pairs[block] = self._covariance(rho[block], None if rho_t is None else rho_t[block])

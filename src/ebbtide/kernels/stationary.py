@@ -22,10 +22,12 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial.distance import cdist
+from scipy.spatial.distance import cdist, pdist
 
 from ebbtide.arrays import Array
 from ebbtide.errors import ConfigurationError
+
+FAR = 1e8  # beyond this every correlation is 0; the polynomials of larger distances could overflow
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,20 @@ class Stationary(ABC):
     def ard(self) -> bool:
         return isinstance(self.lengthscale, tuple)
 
-    def scaled_distance(self, X: Array, Z: Array) -> Array:
+    def scaled_distance(self, X: Array, Z: Array | None = None) -> Array:
+        """ρ between the rows of X and Z, (n, m); without Z the pairs among X, in SciPy's condensed order.
+
+        Differences come before the division: seconds since 1970 over a short l_T would lose their last digits.
+        """
         self.check_coordinates(X.shape[1])
-        distance: Array = cdist(X / self.lengthscale, Z / self.lengthscale)
-        return distance
+        scale = 1.0
+        if isinstance(self.lengthscale, tuple):
+            X, Z = X / self.lengthscale, None if Z is None else Z / self.lengthscale
+        else:
+            scale = 1.0 / self.lengthscale
+        rho: Array = pdist(X) if Z is None else cdist(X, Z)
+        rho *= scale
+        return rho
 
     def check_coordinates(self, d: int) -> None:
         if isinstance(self.lengthscale, tuple) and len(self.lengthscale) != d:
@@ -79,7 +91,7 @@ class Stationary(ABC):
         """The matrix of correlations between the rows of X and of Z."""
         X = np.atleast_2d(np.asarray(X, dtype=float))
         Z = X if Z is None else np.atleast_2d(np.asarray(Z, dtype=float))
-        return self.correlation(self.scaled_distance(X, Z))
+        return self.correlation(np.minimum(self.scaled_distance(X, Z), FAR))
 
     def with_lengthscale(self, lengthscale: float | tuple[float, ...]) -> Self:
         return replace(self, lengthscale=lengthscale)
@@ -148,9 +160,10 @@ def matern_coefficients(p: int) -> tuple[float, ...]:
 
     p!/(2p)! Σ_k (p+k)!/(k!(p−k)!) (2z)^{p−k}
     """
-    f = math.factorial
-    powers = range(p + 1)
-    return tuple(f(p) / f(2 * p) * f(2 * p - j) / (f(p - j) * f(j)) * 2.0**j for j in powers)
+    coefficients = [1.0]
+    for j in range(p):
+        coefficients.append(coefficients[-1] * 2.0 * (p - j) / ((2 * p - j) * (j + 1)))
+    return tuple(coefficients)
 
 
 def polynomial(coefficients: tuple[float, ...], z: Array) -> Array:
