@@ -451,7 +451,6 @@ class Optimizer:
     def load(
         cls,
         path: str | os.PathLike[str],
-        *,
         clock: Clock | None = None,
         algorithm: str | Algorithm | None = None,
         callbacks: Iterable[Callable[[Event], object]] = (),

@@ -126,7 +126,9 @@ class Float(_Numeric):
 
     def decode(self, coordinates: Array) -> float:
         value = self._place(float(coordinates[0]))
-        for _ in range(4):  # rounding settles after one or two: then decode(encode(v)) == v exactly
+        # Both ways are monotone, so going back and forth drifts to one side until it stands still, nearly always at
+        # once: then decode(encode(v)) == v exactly.
+        for _ in range(1000):
             again = self._place(self.encode(value)[0])
             if again == value:
                 break
