@@ -175,9 +175,9 @@ def _search(
         theta[1 : -2 if drifting else -1] += spatial
         if drifting:
             theta[-2] += temporal
-        starts.append(_Climb(likelihood(clipped := prior.clip(theta)), prior.log_density(clipped)))
-    best = max(starts, key=lambda climb: climb.evaluation.value + climb.value)
-    return ascend(likelihood, best.evaluation.theta, prior, SEARCH_STEPS).evaluation.theta
+        starts.append(prior.clip(theta))
+    best = max(starts, key=lambda theta: likelihood(theta).value + prior.log_density(theta))
+    return ascend(likelihood, best, prior, SEARCH_STEPS).evaluation.theta
 
 
 def ascend(likelihood: Likelihood, theta: Array, prior: Prior, max_steps: int) -> _Climb:

@@ -23,7 +23,7 @@ from ebbtide import algorithms, state
 from ebbtide.acquisition import UCB
 from ebbtide.algorithms import Algorithm
 from ebbtide.arrays import Array, Rows
-from ebbtide.clock import Clock, ManualClock, SystemClock
+from ebbtide.clock import Clock, SystemClock
 from ebbtide.dataset import Dataset, Standardization
 from ebbtide.errors import (
     CallbackWarning,
@@ -465,7 +465,7 @@ class Optimizer:
                 space,
                 direction=payload["direction"],
                 algorithm=state.algorithm_from_json(payload["algorithm"], given),
-                clock=_restored_clock(payload["clock"], clock, memory),
+                clock=state.restore_clock(payload["clock"], clock, memory.latest_reading),
                 seed=payload["seed"],
                 n_initial=payload["n_initial"],
                 callbacks=callbacks,
@@ -562,29 +562,6 @@ def _checked_algorithm(algorithm: Any) -> Algorithm:
     if not isinstance(found, Algorithm):
         raise ConfigurationError(f"algorithm={algorithm!r}: give a name or an eb.Algorithm")
     return found
-
-
-def _restored_clock(recorded: str, given: Clock | None, memory: State) -> Clock:
-    latest = -math.inf if memory.latest_reading is None else memory.latest_reading
-    if given is not None:
-        if state.describe_clock(given) != recorded:
-            raise SnapshotError(
-                f"the snapshot was made with a {recorded}, and clock= is a {state.describe_clock(given)}; "
-                "pass a clock of the same kind"
-            )
-        if isinstance(given, SystemClock):
-            given.never_before(latest)
-        return given
-    if recorded == "SystemClock":
-        clock = SystemClock()
-        clock.never_before(latest)
-        return clock
-    if recorded == "ManualClock":
-        return ManualClock(start=latest if math.isfinite(latest) else 0.0)
-    raise SnapshotError(
-        f"the snapshot was made with a {recorded}, a clock of your own, which a snapshot cannot hold; "
-        "pass it again: Optimizer.load(path, clock=...)"
-    )
 
 
 def _checked_count(name: str, value: Any, least: int = 0) -> int:

@@ -83,6 +83,26 @@ def describe_clock(clock: Clock) -> str:
     return cls.__name__ if cls in (SystemClock, ManualClock) else f"{cls.__module__}.{cls.__qualname__}"
 
 
+def restore_clock(recorded: str, given: Clock | None, latest: float | None) -> Clock:
+    """The clock of a snapshot, going on from its latest reading; the given one if it is of the same kind."""
+    if given is None and recorded not in ("SystemClock", "ManualClock"):
+        raise SnapshotError(
+            f"the snapshot was made with a {recorded}, a clock of your own, which a snapshot cannot hold; "
+            "pass it again: Optimizer.load(path, clock=...)"
+        )
+    if given is not None and describe_clock(given) != recorded:
+        raise SnapshotError(
+            f"the snapshot was made with a {recorded}, and clock= is a {describe_clock(given)}; "
+            "pass a clock of the same kind"
+        )
+    if given is None and recorded == "ManualClock":
+        return ManualClock(start=0.0 if latest is None else latest)
+    clock = SystemClock() if given is None else given
+    if isinstance(clock, SystemClock) and latest is not None:
+        clock.never_before(latest)
+    return clock
+
+
 def algorithm_to_json(algorithm: Algorithm) -> dict[str, Any]:
     return {f.name: describe(getattr(algorithm, f.name)) for f in dataclasses.fields(algorithm)}
 
