@@ -74,7 +74,7 @@ def timed(call: Callable[[], object]) -> float:
 
 
 def ebbtide_optimizer(known: Data, method: str = "bound") -> tuple[eb.Optimizer, eb.ManualClock]:
-    """Told n − 1 observations and asked once, so that the budget has started."""
+    """Told n observations, after some asks: the fit has settled and the budget has started."""
     clock = eb.ManualClock(SPAN)
     algorithm = eb.Algorithm(staleness=eb.WassersteinBudget(method=method, max_active=4000))  # type: ignore[arg-type]
     space = {f"x{i}": eb.Float(0.0, 1.0) for i in range(known.d)}

@@ -90,7 +90,7 @@ def blocks(length: int, size: int = 8192) -> list[slice]:
 @cache
 def _blas_libraries() -> list[Any]:
     # glibc hands blocks of 128 kB and more back to the system when they are freed, and every use of a new one is a
-    # page fault: a quarter of the time at n = 200. It stops once it has seen a larger one come and go.
+    # page fault: a good part of the time at n = 200. It stops once it has seen a larger one come and go.
     np.empty(4_000_000)
     return ThreadpoolController().select(user_api="blas").lib_controllers  # type: ignore[no-any-return]
 

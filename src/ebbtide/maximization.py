@@ -1,8 +1,8 @@
 """Where an acquisition is largest: quasi-random candidates, then a batch of starts climbed together.
 
 The climb is BFGS with one d×d inverse Hessian a start, all starts in one NumPy batch: a step costs one prediction
-with gradient for the whole batch. Against SciPy's L-BFGS-B on the stacked problem it needs fewer predictions (the
-starts do not share curvature) and a third of the time, which is most of an ask at n = 60.
+with gradient for the whole batch. SciPy's L-BFGS-B on the stacked problem needs more predictions (there the starts
+share their curvature) and spends as long between two of them, which at n = 60 was most of an ask.
 """
 
 from collections.abc import Callable

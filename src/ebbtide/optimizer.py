@@ -148,7 +148,7 @@ class Optimizer:
         """Lines 5-24 of Algorithm 1, in the order: fit, forget, condition, acquire."""
         rng = np.random.default_rng([self.seed, self._state.asks])
         step = _Step()
-        rows = self._make_room(step, now)
+        rows = self._thinned(step, self._dated_before(step, now), now)
         posterior = self._fit(step, rows, rng)
         posterior = self._forget(step, rows, posterior, now, rng)
         step.x = self._acquire(posterior, now, rng)
@@ -194,8 +194,8 @@ class Optimizer:
         moment = posterior.at(self.algorithm.timing.moment(now, landing))
         return maximize(self.algorithm.acquisition, moment, self.space, rng, n)
 
-    def _make_room(self, step: "_Step", now: float) -> Rows:
-        """The rows to model: without those that a clock left behind, and not far beyond the policy's capacity."""
+    def _dated_before(self, step: "_Step", now: float) -> Rows:
+        """All active rows, but for those that a clock has left in the future for good."""
         rows = np.arange(len(self._ledger))
         behind = self._behind(now)
         since = self._state.behind_since
@@ -210,13 +210,17 @@ class Optimizer:
             step.behind_since = None
             step.remove(rows[behind], [None] * int(behind.sum()))
             rows = rows[~behind]
+        return rows
+
+    def _thinned(self, step: "_Step", rows: Rows, now: float) -> Rows:
+        """The rows to model: a model of far more than may stay would take minutes, so they go in blocks first."""
         capacity = self.algorithm.staleness.capacity
         while capacity is not None and len(rows) > 2 * max(capacity, TRIM_BLOCK):
             rows = self._trim_block(step, rows, now)
         return rows
 
     def _trim_block(self, step: "_Step", rows: Rows, now: float) -> Rows:
-        """Of the oldest rows, the half with the lowest scores goes: a model of all of them would take minutes."""
+        """Of the oldest rows, the half with the lowest scores goes."""
         data, model = self._ledger.dataset, self.model
         oldest = rows[np.argsort(data.t[rows], kind="stable")[:TRIM_BLOCK]]
         scores = self._scores(data.take(oldest), model, now)
@@ -335,18 +339,12 @@ class Optimizer:
         if self.algorithm.temporal is None:
             raise ConfigurationError("this algorithm has no temporal kernel: to it, no observation is ever stale")
         now, model, data = self._read_clock(), self.model, self.dataset
-        # Far more rows than may stay are scored as the next ask would: in blocks.
-        room = _Step()
-        rows = self._make_room(room, now) if self._crowded else np.arange(len(data))
+        thinning = _Step()  # never committed: what the next ask would thin out has its score from there
+        rows = self._thinned(thinning, np.arange(len(data)), now)
         scores = np.zeros(len(data))
-        scores[room.rows] = room.scores
+        scores[thinning.rows] = thinning.scores
         scores[rows] = self._scores(data.take(rows), model, now)
         return scores
-
-    @property
-    def _crowded(self) -> bool:
-        capacity = self.algorithm.staleness.capacity
-        return capacity is not None and len(self._ledger) > 2 * max(capacity, TRIM_BLOCK)
 
     def _scores(self, data: Dataset, model: Model, now: float) -> Array:
         policy = self.algorithm.staleness
@@ -525,8 +523,7 @@ class Optimizer:
         key = (self._state.asks, len(self._ledger.history))
         if self._cached is None or self._cached[0] != key:
             model, data = self.model, self.dataset
-            if self._crowded:
-                data = data.take(self._make_room(_Step(), self._read_clock()))
+            data = data.take(self._thinned(_Step(), np.arange(len(data)), self._read_clock()))
             z = self._sign * Standardization(model.mean, model.scale).apply(data.y)
             self._cached = key, condition(model.kernel, model.noise, data.x, data.t, z)
         return self._cached[1]
