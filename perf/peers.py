@@ -130,8 +130,10 @@ def ebbtide_removals(known: Data, k: int, repetitions: int) -> tuple[float, floa
     rng = np.random.default_rng(0)
     with one_blas_thread():
         posterior = condition(kernel, 0.05, known.X, known.t, z)
-        assert len(policy.review(posterior, SPAN, state, rng).rows) == k
-        whole = median_ms(lambda _: timed(lambda: policy.review(posterior, SPAN, state, rng)), repetitions)
+        n = len(known.t)
+        view = eb.View(posterior, z, known.t, np.arange(n), n, SPAN, state, rng)
+        assert len(policy.review(view).rows) == k
+        whole = median_ms(lambda _: timed(lambda: policy.review(view)), repetitions)
         one = median_ms(lambda _: timed(lambda: criterion_of(posterior, SPAN).scores()), repetitions)
     return whole, one
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 import ebbtide as eb
+from ebbtide.clock import wait_until
 
 
 def observations(rng, n=20, d=2, span=1.0):
@@ -38,6 +39,7 @@ def drive(opt, f, steps, dt=1.0):
     values = []
     for _ in range(steps):
         trial = opt.ask()
+        wait_until(opt.clock, trial.time)
         value = f(trial.params, trial.time)
         opt.tell(trial, value)
         opt.clock.advance(dt)

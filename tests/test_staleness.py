@@ -7,9 +7,16 @@ from drifting import observations, product_kernel
 import ebbtide as eb
 from ebbtide.convolutions import spatial_convolution, temporal_convolution
 from ebbtide.gaussian_process import condition
-from ebbtide.staleness import KeepAll, WassersteinBudget
+from ebbtide.staleness import KeepAll, View, WassersteinBudget
 
 NOISE = 0.05
+
+
+def view_of(kernel, X, t, y, now, state, index=None, noise=NOISE):
+    index = np.arange(len(t)) if index is None else index
+    told = int(index[-1]) + 1 if len(index) else 0
+    moments = index.astype(float) if kernel.temporal is not None and kernel.temporal.by_step else t
+    return View(condition(kernel, noise, X, moments, y), y, t, index, told, now, state, np.random.default_rng(0))
 
 
 def literal_score(kernel, X, t, y, i, now):
@@ -53,7 +60,7 @@ def test_the_loop_is_algorithm_1(rng):
         # Ours
         mine.append(k)
         D = np.array(mine)
-        verdict = policy.review(condition(kernel, NOISE, X[D], t[D], y[D]), now, state, rng)
+        verdict = policy.review(view_of(kernel, X[D], t[D], y[D], now, state, index=D))
         state = verdict.state
         mine = np.delete(D, verdict.rows).tolist()
         assert sorted(mine) == sorted(active)
@@ -63,7 +70,7 @@ def test_the_loop_is_algorithm_1(rng):
 
 def review(policy, n, state, rng, now=1.0):
     X, t, y = observations(rng, n)
-    return policy.review(condition(product_kernel(), NOISE, X, t, y), now, state, rng)
+    return policy.review(view_of(product_kernel(), X, t, y, now, state))
 
 
 RICH = {"log_budget": 1e6, "time": 1.0, "timescale": 1.0}
@@ -85,9 +92,8 @@ def test_at_most_max_active_stay_even_without_budget(rng):
 
 def test_the_lowest_scores_go_first(rng):
     X, t, y = observations(rng, 30)
-    posterior = condition(product_kernel(), NOISE, X, t, y)
     first = int(np.argmin(eb.relevance(X, t, y, kernel=product_kernel(), noise=NOISE, now=1.0)))
-    verdict = WassersteinBudget(max_active=29).review(posterior, 1.0, {}, rng)
+    verdict = WassersteinBudget(max_active=29).review(view_of(product_kernel(), X, t, y, 1.0, {}))
     assert verdict.rows == [first]
 
 

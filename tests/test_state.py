@@ -138,8 +138,8 @@ class Mine:
     capacity: int | None = None
     keep: int = 20
 
-    def review(self, posterior, now, state, rng):
-        rows = list(range(max(0, len(posterior) - self.keep)))
+    def review(self, view):
+        rows = list(range(max(0, len(view) - self.keep)))
         return eb.Verdict(rows, [0.0] * len(rows))
 
 
@@ -151,7 +151,7 @@ class Plain:
     def __init__(self, keep):
         self.keep, self.secret = keep, object()
 
-    def review(self, posterior, now, state, rng):
+    def review(self, view):
         return eb.Verdict()
 
 

@@ -4,7 +4,7 @@ Old observations ebb away; the optimizer keeps up with the tide.
 """
 
 from ebbtide import algorithms
-from ebbtide.acquisition import EI, PI, UCB
+from ebbtide.acquisition import EI, PI, UCB, Random
 from ebbtide.algorithms import Algorithm
 from ebbtide.clock import ManualClock, SystemClock
 from ebbtide.errors import (
@@ -21,13 +21,24 @@ from ebbtide.errors import (
     SpaceError,
     TrialError,
 )
-from ebbtide.kernels import Matern, SpaceTimeKernel, SquaredExponential
+from ebbtide.kernels import Matern, SpaceTimeKernel, SquaredExponential, StepDecay
 from ebbtide.optimizer import Optimizer
 from ebbtide.records import Asked, Model, Observation, Recommendation, Told, Trial
 from ebbtide.relevance import relevance
 from ebbtide.space import Categorical, Float, Int, Space
-from ebbtide.staleness import KeepAll, Verdict, WassersteinBudget
-from ebbtide.timing import Immediate
+from ebbtide.staleness import (
+    EventTriggeredReset,
+    KeepAll,
+    OldestFirst,
+    PeriodicReset,
+    RandomRemoval,
+    SlidingWindow,
+    Staleness,
+    Verdict,
+    View,
+    WassersteinBudget,
+)
+from ebbtide.timing import Immediate, Occasion, Window, WithinHorizon
 
 __version__ = "0.1.0"
 
@@ -43,6 +54,7 @@ __all__ = [
     "ConfigurationError",
     "EbbtideError",
     "EbbtideWarning",
+    "EventTriggeredReset",
     "FitWarning",
     "Float",
     "Immediate",
@@ -54,20 +66,31 @@ __all__ = [
     "NumericalError",
     "Observation",
     "ObservationError",
+    "Occasion",
+    "OldestFirst",
     "Optimizer",
     "ParameterError",
+    "PeriodicReset",
+    "Random",
+    "RandomRemoval",
     "Recommendation",
+    "SlidingWindow",
     "SnapshotError",
     "Space",
     "SpaceError",
     "SpaceTimeKernel",
     "SquaredExponential",
+    "Staleness",
+    "StepDecay",
     "SystemClock",
     "Told",
     "Trial",
     "TrialError",
     "Verdict",
+    "View",
     "WassersteinBudget",
+    "Window",
+    "WithinHorizon",
     "algorithms",
     "relevance",
 ]

@@ -89,6 +89,14 @@ class PI:
         return log_ndtr(z), hazard, -z * hazard
 
 
+@dataclass(frozen=True)
+class Random:
+    """No preference at all: the maximizer's pick is then a random point. The control of every comparison."""
+
+    def __call__(self, mean: Array, std: Array, context: Context) -> tuple[Array, Array, Array]:
+        return np.zeros_like(mean), np.zeros_like(mean), np.zeros_like(std)
+
+
 def _log_density(z: Array) -> Array:
     return -0.5 * z * z - 0.5 * log(2.0 * pi)
 

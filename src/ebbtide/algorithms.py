@@ -3,12 +3,21 @@
 from dataclasses import dataclass, field
 from typing import get_args
 
-from ebbtide.acquisition import UCB, Acquisition
+from ebbtide.acquisition import UCB, Acquisition, Random
 from ebbtide.errors import ConfigurationError
 from ebbtide.inference import Method
-from ebbtide.kernels import Matern, Stationary
-from ebbtide.staleness import KeepAll, Staleness, WassersteinBudget
-from ebbtide.timing import Immediate, Timing
+from ebbtide.kernels import Matern, Stationary, StepDecay
+from ebbtide.staleness import (
+    EventTriggeredReset,
+    KeepAll,
+    OldestFirst,
+    PeriodicReset,
+    RandomRemoval,
+    SlidingWindow,
+    Staleness,
+    WassersteinBudget,
+)
+from ebbtide.timing import Immediate, Timing, WithinHorizon
 
 
 @dataclass(frozen=True)
@@ -30,10 +39,15 @@ class Algorithm:
             raise ConfigurationError(f"spatial={self.spatial!r}: give a kernel such as eb.Matern(2.5)")
         if not (self.temporal is None or isinstance(self.temporal, Stationary)):
             raise ConfigurationError(f"temporal={self.temporal!r}: give a kernel such as eb.Matern(1.5), or None")
-        for name, method in (("acquisition", "__call__"), ("staleness", "review"), ("timing", "moment")):
+        for name, method in (("acquisition", "__call__"), ("staleness", "review"), ("timing", "window")):
             part = getattr(self, name)
             if isinstance(part, type | str) or not callable(getattr(part, method, None)):
                 raise ConfigurationError(f"{name}={part!r}: give an object with the method {method}, such as eb.UCB()")
+        if not hasattr(self.staleness, "capacity"):
+            raise ConfigurationError(
+                f"staleness={self.staleness!r} does not say how much it lets stay: derive it from eb.Staleness, "
+                "or give it a `capacity` (None: no limit)"
+            )
         if self.inference not in get_args(Method):
             raise ConfigurationError(f'inference={self.inference!r}: choose "map" or "mle"')
         if self.temporal is None and isinstance(self.staleness, WassersteinBudget):
@@ -42,10 +56,21 @@ class Algorithm:
             )
 
 
+# What is not named is the default: Matérn-5/2 in space, Matérn-3/2 in time, UCB, the Wasserstein budget, at once.
 _REGISTRY = {
     "w-dbo": Algorithm(),
+    "gp-ucb": Algorithm(temporal=None, staleness=KeepAll()),
+    "r-gp-ucb": Algorithm(temporal=None, staleness=PeriodicReset()),
+    "tv-gp-ucb": Algorithm(temporal=StepDecay(), staleness=KeepAll()),
+    "et-gp-ucb": Algorithm(temporal=None, staleness=EventTriggeredReset()),
+    "abo": Algorithm(staleness=KeepAll(), timing=WithinHorizon()),
+    # Ours, and the controls that the paper lacks
     "w-dbo-exact": Algorithm(staleness=WassersteinBudget(method="exact")),
     "keep-all": Algorithm(staleness=KeepAll()),
+    "sliding-window": Algorithm(staleness=SlidingWindow()),
+    "oldest-first": Algorithm(staleness=OldestFirst()),
+    "random-removal": Algorithm(staleness=RandomRemoval()),
+    "random": Algorithm(acquisition=Random(), staleness=KeepAll()),
 }
 
 

@@ -11,6 +11,8 @@ class Clock(Protocol):
     def now(self) -> float: ...
 
 
+LONGEST_NAP = 0.05  # seconds
+
 _WALL_AT_START = time.time()
 _MONOTONIC_AT_START = time.monotonic()
 
@@ -34,6 +36,15 @@ class SystemClock:
 
     def now(self) -> float:
         return self._plain() + self._offset
+
+
+def wait_until(clock: Clock, moment: float) -> None:
+    """Return when the clock shows `moment`: by moving it, if it moves only when told to."""
+    while (missing := moment - clock.now()) > 0.0:
+        if isinstance(clock, ManualClock):
+            clock.advance(missing)
+        else:
+            time.sleep(min(missing, LONGEST_NAP))  # a clock of someone's own may run faster than seconds
 
 
 class ManualClock:

@@ -17,6 +17,7 @@ from functools import cached_property
 import numpy as np
 
 from ebbtide.arrays import Array
+from ebbtide.errors import NumericalError
 from ebbtide.kernels import SpaceTimeKernel
 from ebbtide.linalg import factorize, invert
 
@@ -42,6 +43,10 @@ class Posterior:
     def at(self, time: float) -> "Moment":
         """The posterior at one moment, as a function of space."""
         return Moment(self, time)
+
+    def during(self, earliest: float, latest: float) -> "Interval":
+        """The posterior over a stretch of time, as a function of space and time."""
+        return Interval(self, earliest, latest)
 
     def believing(self, X: Array, t: Array) -> "Posterior":
         """As if the posterior mean had been observed at (X, t): the mean stays, the deviation shrinks."""
@@ -114,12 +119,52 @@ class Moment:
         k = spatial.value(rho) * decay
         kP = k @ post.P
         std = _deviation(post.kernel.scale, k, kP)
-        # ∂kᵢ/∂x = −hᵢ (x − xᵢ)/l², and h carries the same weights as k.
-        h = spatial.slope(rho) * decay
-        metric = 1.0 / np.square(spatial.lengthscale)
-        mean_gradient = _towards(h * post.alpha, X, post.X) * metric
-        std_gradient = _towards(h * kP, X, post.X) * (-metric / std[:, None])  # ∂σ = ∂σ²/2σ
+        h = spatial.slope(rho) * decay  # the slope carries the same weights as k
+        return k @ post.alpha, std, *_gradients(post.alpha, kP, std, h, X, post.X, spatial.lengthscale)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A posterior over a stretch of time. Rows are (x, u): u runs from 0 at its beginning to 1 at its end."""
+
+    posterior: Posterior
+    earliest: float
+    latest: float
+
+    def time(self, u: Array) -> Array:
+        return self.earliest + (self.latest - self.earliest) * u
+
+    def predict(self, Z: Array) -> tuple[Array, Array]:
+        """Mean and deviation at the rows of Z."""
+        return self.posterior.predict(Z[:, :-1], self.time(Z[:, -1]))
+
+    def predict_with_gradient(self, Z: Array) -> tuple[Array, Array, Array, Array]:
+        """Mean, deviation, and their gradients with respect to (x, u)."""
+        post, spatial, temporal = self.posterior, self.posterior.kernel.spatial, self.posterior.kernel.temporal
+        if temporal is None:
+            raise NumericalError("without a temporal kernel all moments are alike: there is nothing to choose among")
+        X, span = Z[:, :-1], self.latest - self.earliest
+        # Counted from the beginning, so that differences of seconds since 1970 keep their digits.
+        since, told = span * Z[:, -1:], post.t[:, None] - self.earliest
+        rho, rho_t = spatial.scaled_distance(X, post.X), temporal.scaled_distance(since, told)
+        decay = post.kernel.scale * np.exp(spatial.exponent(rho) + temporal.exponent(rho_t))
+        in_space, in_time = spatial.value(rho), temporal.value(rho_t)
+        k = decay * in_space * in_time
+        kP = k @ post.P
+        std = _deviation(post.kernel.scale, k, kP)
+        h, h_t = decay * spatial.slope(rho) * in_time, decay * temporal.slope(rho_t) * in_space
+        by_x = _gradients(post.alpha, kP, std, h, X, post.X, spatial.lengthscale)
+        by_t = _gradients(post.alpha, kP, std, h_t, since, told, temporal.lengthscale)
+        mean_gradient, std_gradient = (np.hstack([x, span * t]) for x, t in zip(by_x, by_t, strict=True))
         return k @ post.alpha, std, mean_gradient, std_gradient
+
+
+def _gradients(
+    alpha: Array, kP: Array, std: Array, h: Array, X: Array, data: Array, lengthscale: float | tuple[float, ...]
+) -> tuple[Array, Array]:
+    """Of mean and deviation: ∂kᵢ/∂x = −hᵢ (x − xᵢ)/l², ∂μ = Σ αᵢ ∂kᵢ, ∂σ = ∂σ²/2σ = −Σ (kP)ᵢ ∂kᵢ/σ."""
+    metric = 1.0 / np.square(lengthscale)
+    return _towards(h * alpha, X, data) * metric, _towards(h * kP, X, data) * (-metric / std[:, None])
 
 
 def _towards(pull: Array, X: Array, data: Array) -> Array:

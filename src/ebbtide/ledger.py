@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ebbtide.arrays import Rows
 from ebbtide.dataset import Dataset, Table
 from ebbtide.errors import TrialError
 from ebbtide.records import Observation, Trial
@@ -33,6 +34,11 @@ class Ledger:
     def dataset(self) -> Dataset:
         """The active observations."""
         return self._active.dataset()
+
+    @property
+    def lines(self) -> Rows:
+        """The line in the history of each active observation: the how-manieth told it was."""
+        return self._active.lines
 
     def __len__(self) -> int:
         """How many observations are active."""

@@ -7,13 +7,14 @@ share their curvature) and spends as long between two of them, which at n = 60 w
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import qmc
 
 from ebbtide.acquisition import Acquisition, Context
 from ebbtide.arrays import Array
-from ebbtide.gaussian_process import Moment
+from ebbtide.gaussian_process import Interval, Moment
 from ebbtide.space import Space
 
 CANDIDATES = 256  # quasi-random points of the cube
@@ -31,14 +32,56 @@ def maximize(acquisition: Acquisition, moment: Moment, space: Space, rng: np.ran
     `n` is the number of observations that the acquisition counts (pending ones are not among them).
     """
     pool = np.vstack([_candidates(space, rng), moment.posterior.X[-RECENT:]])
-    mean, std = moment.predict(pool)
-    context = Context(n, space.dim, float(mean.max()))
+    return _best(acquisition, moment, space, pool, Counts(n, space.dim))
+
+
+def maximize_over(
+    acquisition: Acquisition, interval: Interval, space: Space, rng: np.random.Generator, n: int
+) -> tuple[Array, float]:
+    """The best point and the best moment for it, over a stretch of time."""
+    timed = _Timed(space)
+    recent = interval.posterior.X[-RECENT:]
+    pool = np.vstack([_candidates(timed, rng), np.column_stack([recent, rng.random(len(recent))])])
+    best = _best(acquisition, interval, timed, pool, Counts(n, space.dim))
+    return best[:-1], float(interval.time(best[-1]))
+
+
+class Counts(NamedTuple):
+    """What an acquisition counts: active observations, and parameters."""
+
+    n: int
+    dim: int
+
+
+class _Timed:
+    """A space with one more coordinate: how far into an interval the query is made."""
+
+    def __init__(self, space: Space) -> None:
+        self.space, self.dim, self.has_discrete = space, space.dim + 1, space.has_discrete
+        self.relaxable = np.append(space.relaxable, True)
+
+    def spread(self, uniform: Array) -> Array:
+        return np.column_stack([self.space.spread(uniform[:, :-1]), uniform[:, -1]])
+
+    def snap(self, Z: Array) -> Array:
+        return np.column_stack([self.space.snap(Z[:, :-1]), Z[:, -1]])
+
+    def neighbours(self, z: Array) -> Array:
+        near = self.space.neighbours(z[:-1])
+        return np.column_stack([near, np.full(len(near), z[-1])])
+
+
+def _best(
+    acquisition: Acquisition, predictor: Moment | Interval, space: Space | _Timed, pool: Array, counts: Counts
+) -> Array:
+    mean, std = predictor.predict(pool)
+    context = Context(*counts, float(mean.max()))
 
     def score(X: Array) -> Array:
-        return _finite(acquisition(*moment.predict(X), context)[0])
+        return _finite(acquisition(*predictor.predict(X), context)[0])
 
     def score_with_gradient(X: Array) -> tuple[Array, Array]:
-        mu, sigma, mu_x, sigma_x = moment.predict_with_gradient(X)
+        mu, sigma, mu_x, sigma_x = predictor.predict_with_gradient(X)
         value, by_mu, by_sigma = acquisition(mu, sigma, context)
         gradient = by_mu[:, None] * mu_x + by_sigma[:, None] * sigma_x
         return _finite(value), np.where(space.relaxable & np.isfinite(gradient), gradient, 0.0)
@@ -46,7 +89,7 @@ def maximize(acquisition: Acquisition, moment: Moment, space: Space, rng: np.ran
     values = _finite(acquisition(mean, std, context)[0])
     found = pool[np.argsort(-values, kind="stable")[:STARTS]]
     if values.max() > values.min():  # a flat acquisition has nothing to climb
-        reach = 0.1 * float(np.min(moment.posterior.kernel.spatial.lengthscale))
+        reach = 0.1 * float(np.min(predictor.posterior.kernel.spatial.lengthscale))
         with np.errstate(all="ignore"):
             found = np.vstack([found, space.snap(climb(score_with_gradient, found, reach))])
     best = found[int(np.argmax(score(found)))]
@@ -58,7 +101,7 @@ def _sobol(dim: int) -> Array:
     return qmc.Sobol(dim, scramble=False).random(CANDIDATES)  # type: ignore[no-any-return]
 
 
-def _candidates(space: Space, rng: np.random.Generator) -> Array:
+def _candidates(space: Space | _Timed, rng: np.random.Generator) -> Array:
     """Sobol points, shifted at random: spread out, different at each ask, and cheap."""
     return space.spread((_sobol(space.dim) + rng.random(space.dim)) % 1.0)
 
@@ -112,7 +155,7 @@ def _dot(a: Array, b: Array) -> Array:
     return products
 
 
-def _walk(x: Array, score: Callable[[Array], Array], space: Space) -> Array:
+def _walk(x: Array, score: Callable[[Array], Array], space: Space | _Timed) -> Array:
     """Single steps of the discrete parameters, while they help."""
     here = float(score(x[None])[0])
     for _ in range(8):

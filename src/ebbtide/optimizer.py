@@ -23,7 +23,7 @@ from ebbtide import algorithms, state
 from ebbtide.acquisition import UCB
 from ebbtide.algorithms import Algorithm
 from ebbtide.arrays import Array, Rows
-from ebbtide.clock import Clock, SystemClock
+from ebbtide.clock import Clock, SystemClock, wait_until
 from ebbtide.dataset import Dataset, Standardization
 from ebbtide.errors import (
     CallbackWarning,
@@ -36,16 +36,18 @@ from ebbtide.errors import (
 from ebbtide.gaussian_process import Posterior, condition
 from ebbtide.guards import Guard
 from ebbtide.inference import MIN_ROWS, Prior, TimeLimits, fit, weak_prior
+from ebbtide.kernels import SpaceTimeKernel
 from ebbtide.ledger import Ledger
 from ebbtide.likelihood import Hyperparameters
 from ebbtide.linalg import one_blas_thread
-from ebbtide.maximization import maximize
+from ebbtide.maximization import maximize, maximize_over
 from ebbtide.progress import Progress
 from ebbtide.records import Asked, Event, Model, Observation, Recommendation, Told, Trial
 from ebbtide.relevance import relevance
 from ebbtide.space import Parameter, Params, Space, as_finite, is_whole
-from ebbtide.staleness import WassersteinBudget
+from ebbtide.staleness import View, WassersteinBudget
 from ebbtide.state import State
+from ebbtide.timing import Occasion
 
 GRACE = 5.0  # seconds by which a time told may be ahead of the system clock
 YEAR_2000 = 946_684_800.0
@@ -106,24 +108,31 @@ class Optimizer:
     # --- ask: the only thing that changes the model -------------------------------------------------------
 
     @overload
-    def ask(self) -> Trial: ...
+    def ask(self, *, until: float | None = None) -> Trial: ...
     @overload
-    def ask(self, n: int) -> list[Trial]: ...
-    def ask(self, n: int | None = None) -> Trial | list[Trial]:
-        """What to measure next. `n` queries at once take each other into account."""
-        if n is None:
-            return self._ask()
-        return [self._ask() for _ in range(_checked_count("n", n, least=1))]
+    def ask(self, n: int, *, until: float | None = None) -> list[Trial]: ...
+    def ask(self, n: int | None = None, *, until: float | None = None) -> Trial | list[Trial]:
+        """What to measure next. `n` queries at once take each other into account.
 
-    def _ask(self) -> Trial:
+        Measure at `trial.time`: now, for all algorithms but those that may choose a later moment (ABO), which is
+        at most `until`.
+        """
+        end = math.inf if until is None else as_finite(until)
+        if end is None:
+            raise ConfigurationError(f"until={until!r}: give a finite time by the clock, or None")
+        if n is None:
+            return self._ask(end)
+        return [self._ask(end) for _ in range(_checked_count("n", n, least=1))]
+
+    def _ask(self, until: float) -> Trial:
         now = self._read_clock()
         with one_blas_thread():
-            step = self._start() if self._starting else self._model_step(now)
+            step = self._start() if self._starting else self._model_step(now, until)
         # Nothing has changed until here: whatever failed, failed without a trace.
         params = self.space.decode(step.x)
         landed = self._read_clock()
         removed = self._commit(step, now)
-        trial = Trial(str(self._state.asks), params, landed)
+        trial = Trial(str(self._state.asks), params, landed if step.wait is None else max(landed, step.wait))
         self._ledger.open(trial)
         self._note_reading(landed)
         self._state.asks += 1
@@ -144,14 +153,14 @@ class Optimizer:
             sobol.fast_forward(self._state.asks)
         return _Step(x=self.space.spread(sobol.random(1))[0])
 
-    def _model_step(self, now: float) -> "_Step":
+    def _model_step(self, now: float, until: float) -> "_Step":
         """Lines 5-24 of Algorithm 1, in the order: fit, forget, condition, acquire."""
         rng = np.random.default_rng([self.seed, self._state.asks])
         step = _Step()
         rows = self._thinned(step, self._dated_before(step, now), now)
         posterior = self._fit(step, rows, rng)
         posterior = self._forget(step, rows, posterior, now, rng)
-        step.x = self._acquire(posterior, now, rng)
+        self._acquire(step, posterior, now, until, rng)
         return step
 
     def _fit(self, step: "_Step", rows: Rows, rng: np.random.Generator) -> Posterior:
@@ -160,12 +169,14 @@ class Optimizer:
         families = (self.algorithm.spatial, self.algorithm.temporal)
         held = self._state.hyper
         start = self._default_hyperparameters() if held is None else held
-        step.standardization = Standardization.of(data.y)
-        z = self._sign * step.standardization.apply(data.y)
-        if len(data) < MIN_ROWS:
-            return condition(start.kernel(*families), start.noise, data.x, data.t, z)
+        few = len(data) < MIN_ROWS
+        # After a reset what was fitted is held, and with it the scale that it was fitted on.
+        step.standardization = self._state.standardization if few and held else Standardization.of(data.y)
+        z, moments = self._sign * step.standardization.apply(data.y), self._moments(rows)
+        if few:
+            return condition(start.kernel(*families), start.noise, data.x, moments, z)
         search = held is None or self._state.asks % SEARCH_EVERY == 0
-        fitted = fit(families, start, (data.x, data.t, z), self._prior(), search=search, rng=rng)
+        fitted = fit(families, start, (data.x, moments, z), self._prior(), search=search, rng=rng)
         step.hyper = fitted.hyper
         step.guards += fitted.guards
         return fitted.posterior
@@ -176,23 +187,48 @@ class Optimizer:
         """What the staleness policy takes out (lines 9-20 and 24)."""
         if len(posterior) == 0 or self._behind(now).any():
             return posterior
-        verdict = self.algorithm.staleness.review(posterior, now, dict(self._state.policy), rng)
+        data = self._ledger.dataset.take(rows)
+        view = View(
+            posterior,
+            z=self._sign * (step.standardization or Standardization()).apply(data.y),
+            t=data.t,
+            index=self._ledger.lines[rows],
+            told=len(self._ledger.history),
+            now=now,
+            state=dict(self._state.policy),
+            rng=rng,
+            inference=self.algorithm.inference,
+        )
+        verdict = self.algorithm.staleness.review(view)
+        gone = list(verdict.rows)
         step.policy = verdict.state
         step.guards += verdict.guards
-        step.remove(rows[verdict.rows], verdict.scores)
-        return posterior.without(verdict.rows)
+        step.remove(rows[gone], list(verdict.scores) or [None] * len(gone))
+        return posterior.without(gone)
 
-    def _acquire(self, posterior: Posterior, now: float, rng: np.random.Generator) -> Array:
-        """The acquisition's maximum at the moment that the query is for (line 5)."""
+    def _acquire(self, step: "_Step", posterior: Posterior, now: float, until: float, rng: np.random.Generator) -> None:
+        """The acquisition's maximum at the moment that the query is for (line 5), or over those that it may be for."""
         n = len(posterior)
-        lease = posterior.kernel.timescale or math.inf
+        timescale = self._clock_timescale(posterior.kernel)
+        lease = math.inf if timescale is None else timescale
         pending = [p for p in islice(self._ledger.newest_pending(), MAX_PENDING) if now - p.time <= lease]
         if pending:
             X = np.array([self.space.encode(p.params) for p in pending])
-            posterior = posterior.believing(X, np.array([p.time for p in pending]))
+            posterior = posterior.believing(X, np.array([self._moment(p.time) for p in pending]))
         landing = now + median(self._state.responses or [0.0])
-        moment = posterior.at(self.algorithm.timing.moment(now, landing))
-        return maximize(self.algorithm.acquisition, moment, self.space, rng, n)
+        drifting = timescale is not None and not self._by_step
+        occasion = Occasion(now, landing, timescale if drifting else None, until, dict(self._state.timing))
+        window = self.algorithm.timing.window(occasion)
+        earliest, latest = window.earliest, min(window.latest, until)
+        step.timing = window.memory
+        if drifting and latest > earliest:
+            interval = posterior.during(earliest, latest)
+            step.x, chosen = maximize_over(self.algorithm.acquisition, interval, self.space, rng, n)
+        else:
+            chosen = earliest  # without a clock in the model, no moment is better than another
+            moment = posterior.at(self._moment(chosen))
+            step.x = maximize(self.algorithm.acquisition, moment, self.space, rng, n)
+        step.wait = chosen if chosen > landing else None
 
     def _dated_before(self, step: "_Step", now: float) -> Rows:
         """All active rows, but for those that a clock has left in the future for good."""
@@ -221,24 +257,48 @@ class Optimizer:
 
     def _trim_block(self, step: "_Step", rows: Rows, now: float) -> Rows:
         """Of the oldest rows, the half with the lowest scores goes."""
-        data, model = self._ledger.dataset, self.model
-        oldest = rows[np.argsort(data.t[rows], kind="stable")[:TRIM_BLOCK]]
-        scores = self._scores(data.take(oldest), model, now)
+        oldest = rows[np.argsort(self._ledger.dataset.t[rows], kind="stable")[:TRIM_BLOCK]]
+        scores = self._scores(oldest, self.model, now)
         lowest = np.argsort(scores, kind="stable")[: TRIM_BLOCK // 2]
         step.guards += ("max_active",)
-        step.remove(oldest[lowest], scores[lowest].tolist())
+        known = self.algorithm.temporal is not None
+        step.remove(oldest[lowest], scores[lowest].tolist() if known else [None] * len(lowest))
         return np.setdiff1d(rows, oldest[lowest])
 
     def _behind(self, now: float) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Rows dated more than l_T after now: the clock went back. While there are any, nothing is forgotten."""
+        """Rows dated more than l_T after now: the clock went back. While there are any, nothing is forgotten.
+
+        To a model that does not look at the clock it makes no difference.
+        """
+        if self.algorithm.temporal is None or self._by_step:
+            return np.zeros(len(self._ledger), dtype=bool)
         hyper = self._state.hyper
         timescale = None if hyper is None else hyper.timescale
         return self._ledger.dataset.t > now + (0.0 if timescale is None else timescale)
+
+    @property
+    def _by_step(self) -> bool:
+        """Whether the model counts observations told instead of looking at the clock (TV-GP-UCB)."""
+        return self.algorithm.temporal is not None and self.algorithm.temporal.by_step
+
+    def _moments(self, rows: Rows) -> Array:
+        """Where active rows lie on the temporal kernel's axis."""
+        return self._ledger.lines[rows].astype(float) if self._by_step else self._ledger.dataset.t[rows]
+
+    def _moment(self, time: float) -> float:
+        """The same for what has not been told: by steps, everything that comes is at the next index."""
+        return float(len(self._ledger.history)) if self._by_step else time
+
+    def _clock_timescale(self, kernel: SpaceTimeKernel) -> float | None:
+        """l_T in the clock's unit, also where it is fitted in steps."""
+        timescale = kernel.timescale
+        return timescale * self._ledger.interval if timescale is not None and self._by_step else timescale
 
     def _commit(self, step: "_Step", now: float) -> tuple[Observation, ...]:
         self._state.hyper = step.hyper or self._state.hyper
         self._state.standardization = step.standardization or self._state.standardization
         self._state.policy = step.policy if step.policy is not None else self._state.policy
+        self._state.timing = step.timing if step.timing is not None else self._state.timing
         self._state.behind_since = step.behind_since
         for guard in step.guards:
             self._state.guards[guard] = self._state.guards.get(guard, 0) + 1
@@ -308,7 +368,7 @@ class Optimizer:
         """The best parameters now, by the model: no exploration."""
         now = self._read_clock()
         with one_blas_thread():
-            moment = self._posterior().at(now)
+            moment = self._posterior().at(self._moment(now))
             rng = np.random.default_rng([self.seed, self._state.asks, 1])
             x = maximize(UCB(beta=0.0), moment, self.space, rng, len(moment.posterior))
             params = self.space.decode(x)
@@ -331,7 +391,7 @@ class Optimizer:
         points = [params] if single else list(params)
         X = np.array([self.space.encode(self.space.check(p)) for p in points]).reshape(-1, self.space.width)
         with one_blas_thread():
-            mean, std = self._in_user_unit(*self._posterior().at(moment).predict(X))
+            mean, std = self._in_user_unit(*self._posterior().at(self._moment(moment)).predict(X))
         return (float(mean[0]), float(std[0])) if single else (mean, std)
 
     def relevance(self) -> Array:
@@ -343,14 +403,17 @@ class Optimizer:
         rows = self._thinned(thinning, np.arange(len(data)), now)
         scores = np.zeros(len(data))
         scores[thinning.rows] = thinning.scores
-        scores[rows] = self._scores(data.take(rows), model, now)
+        scores[rows] = self._scores(rows, model, now)
         return scores
 
-    def _scores(self, data: Dataset, model: Model, now: float) -> Array:
+    def _scores(self, rows: Rows, model: Model, now: float) -> Array:
+        data, moments, present = self.dataset.take(rows), self._moments(rows), self._moment(now)
+        if self.algorithm.temporal is None:
+            return data.t - now  # what has no relevance goes by age
         policy = self.algorithm.staleness
         method = policy.method if isinstance(policy, WassersteinBudget) else "bound"
         z = Standardization(model.mean, model.scale).apply(data.y)
-        return relevance(data.x, data.t, z, kernel=model.kernel, noise=model.noise, now=now, method=method)
+        return relevance(data.x, moments, z, kernel=model.kernel, noise=model.noise, now=present, method=method)
 
     @property
     def dataset(self) -> Dataset:
@@ -400,7 +463,8 @@ class Optimizer:
         shown = Progress(duration, progress)
         stalled = 0
         while (elapsed := self._read_clock() - start) < duration:
-            trial = self.ask()
+            trial = self.ask(until=start + duration)
+            wait_until(self.clock, trial.time)
             try:
                 value = objective(dict(trial.params), trial.time)
             except BaseException as error:
@@ -501,6 +565,8 @@ class Optimizer:
         return self._sign * mean * model.scale + model.mean, std * model.scale
 
     def _limits(self) -> TimeLimits:
+        if self._by_step:
+            return TimeLimits.of(interval=1.0, span=len(self._ledger.history))
         return TimeLimits.of(self._ledger.interval, self._ledger.span)
 
     def _prior(self) -> Prior:
@@ -522,10 +588,11 @@ class Optimizer:
         """Conditioned on everything told, for reads; kept until the next ask or tell."""
         key = (self._state.asks, len(self._ledger.history))
         if self._cached is None or self._cached[0] != key:
-            model, data = self.model, self.dataset
-            data = data.take(self._thinned(_Step(), np.arange(len(data)), self._read_clock()))
+            model = self.model
+            rows = self._thinned(_Step(), np.arange(len(self._ledger)), self._read_clock())
+            data = self.dataset.take(rows)
             z = self._sign * Standardization(model.mean, model.scale).apply(data.y)
-            self._cached = key, condition(model.kernel, model.noise, data.x, data.t, z)
+            self._cached = key, condition(model.kernel, model.noise, data.x, self._moments(rows), z)
         return self._cached[1]
 
     def _emit(self, event: Event) -> None:
@@ -544,6 +611,8 @@ class _Step:
     hyper: Hyperparameters | None = None
     standardization: Standardization | None = None
     policy: dict[str, float] | None = None
+    timing: dict[str, float] | None = None
+    wait: float | None = None  # a moment after the landing, if the timing chose one
     behind_since: int | None = None
     guards: tuple[Guard, ...] = ()
     rows: list[int] = field(default_factory=list)

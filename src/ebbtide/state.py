@@ -15,21 +15,35 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ebbtide.acquisition import EI, PI, UCB
+from ebbtide.acquisition import EI, PI, UCB, Random
 from ebbtide.algorithms import Algorithm
 from ebbtide.clock import Clock, ManualClock, SystemClock
 from ebbtide.dataset import Standardization
 from ebbtide.errors import EbbtideError, SnapshotError
-from ebbtide.kernels import Matern, SquaredExponential
+from ebbtide.kernels import Matern, SquaredExponential, StepDecay
 from ebbtide.likelihood import Hyperparameters
-from ebbtide.staleness import KeepAll, WassersteinBudget
-from ebbtide.timing import Immediate
+from ebbtide.staleness import (
+    EventTriggeredReset,
+    KeepAll,
+    OldestFirst,
+    PeriodicReset,
+    RandomRemoval,
+    SlidingWindow,
+    WassersteinBudget,
+)
+from ebbtide.timing import Immediate, WithinHorizon
 
 FORMAT, VERSION = "ebbtide-snapshot", 1
 
 # The parts that JSON can rebuild; a user's own classes are passed to `load` again.
 PARTS: dict[str, Callable[..., Any]] = {
-    cls.__name__: cls for cls in (Matern, SquaredExponential, UCB, EI, PI, WassersteinBudget, KeepAll, Immediate)
+    cls.__name__: cls
+    for cls in (
+        *(Matern, SquaredExponential, StepDecay),
+        *(UCB, EI, PI, Random),
+        *(WassersteinBudget, OldestFirst, RandomRemoval, KeepAll, SlidingWindow, PeriodicReset, EventTriggeredReset),
+        *(Immediate, WithinHorizon),
+    )
 }
 
 
@@ -41,6 +55,7 @@ class State:
     hyper: Hyperparameters | None = None
     standardization: Standardization = field(default_factory=Standardization)
     policy: dict[str, float] = field(default_factory=dict)
+    timing: dict[str, float] = field(default_factory=dict)
     latest_reading: float | None = None  # the latest time that the clock ever showed
     responses: list[float] = field(default_factory=list)  # the last few, in the clock's unit
     behind_since: int | None = None  # lines of history when the clock was first seen behind the newest observation

@@ -18,7 +18,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,6 +33,8 @@ FAR = 1e8  # beyond this every correlation is 0; the polynomials of larger dista
 @dataclass(frozen=True)
 class Stationary(ABC):
     """A correlation function with one lengthscale, or one a coordinate (ARD)."""
+
+    by_step: ClassVar[bool] = False  # whether distance in time is counted in observations told, not by the clock
 
     lengthscale: float | tuple[float, ...]
 
@@ -152,6 +154,29 @@ class Matern(Stationary):
 
     def exponent(self, rho: Array) -> Array:
         return -self.rate * rho
+
+
+@dataclass(frozen=True)
+class StepDecay(Matern):
+    """TV-GP-UCB's kernel in time, (1 − ε)^{|i−j|/2} (Bogunovic, Scarlett and Cevher, 2016).
+
+    i and j count the observations told. That is Matérn-½ on the index, with l = −2/ln(1 − ε) steps.
+
+    >>> bool(np.isclose(StepDecay(lengthscale=-2.0 / np.log(0.81))([[1.0]], [[5.0]])[0, 0], 0.81**2))
+    True
+    """
+
+    by_step: ClassVar[bool] = True
+
+    def __init__(self, lengthscale: float = 1.0, nu: float = 0.5) -> None:
+        if nu != 0.5:
+            raise ConfigurationError(f"nu={nu!r}: (1 − ε)^(steps/2) is a Matérn of smoothness 0.5")
+        super().__init__(nu, lengthscale)
+
+    @property
+    def epsilon(self) -> float:
+        """ε: how much of the function is new at each step."""
+        return -math.expm1(-2.0 / float(np.asarray(self.lengthscale)))
 
 
 @lru_cache

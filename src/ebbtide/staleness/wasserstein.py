@@ -1,53 +1,19 @@
-"""Which observations to forget. A policy sees the fitted posterior and says which rows go."""
+"""W-DBO's policy, and the two controls that forget as much but not the same."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from math import log1p
-from typing import ClassVar, Protocol
 
 import numpy as np
 
 from ebbtide.errors import ConfigurationError
-from ebbtide.gaussian_process import Posterior
 from ebbtide.guards import Guard
 from ebbtide.relevance import Method, criterion_of
 from ebbtide.space import as_finite, is_whole
-
-State = dict[str, float]
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """Rows to remove, in order, with their scores; the policy's state after; the guards that were met."""
-
-    rows: list[int] = field(default_factory=list)
-    scores: list[float] = field(default_factory=list)
-    state: State = field(default_factory=dict)
-    guards: tuple[Guard, ...] = ()
-
-
-class Staleness(Protocol):
-    """A policy's own memory is the `state` it returned last (plain numbers, so that it can be stored)."""
-
-    @property
-    def capacity(self) -> int | None:
-        """The most observations that may stay, or None."""
-        ...
-
-    def review(self, posterior: Posterior, now: float, state: State, rng: np.random.Generator) -> Verdict: ...
+from ebbtide.staleness.interface import Staleness, State, Verdict, View
 
 
 @dataclass(frozen=True)
-class KeepAll:
-    """Never forget."""
-
-    capacity: ClassVar[None] = None
-
-    def review(self, posterior: Posterior, now: float, state: State, rng: np.random.Generator) -> Verdict:
-        return Verdict()
-
-
-@dataclass(frozen=True)
-class WassersteinBudget:
+class WassersteinBudget(Staleness):
     """W-DBO: remove the least relevant observations while a budget that grows with time pays for them.
 
     Algorithm 1, lines 9-20 and 24. The budget b is kept as log b, which grows by (Δt/l_T)·log(1+α) and pays
@@ -79,11 +45,11 @@ class WassersteinBudget:
     def capacity(self) -> int:
         return self.max_active
 
-    def review(self, posterior: Posterior, now: float, state: State, rng: np.random.Generator) -> Verdict:
-        timescale = posterior.kernel.timescale
+    def review(self, view: View) -> Verdict:
+        posterior, timescale, now = view.posterior, view.timescale, view.present
         if timescale is None:
             raise ConfigurationError("WassersteinBudget needs a temporal kernel: without one nothing is ever stale")
-        log_budget, capped = self._grown(state, now)
+        log_budget, capped = self._grown(view.state, now)
         left, rows, scores = len(posterior), [], []
         if left > self.min_active and (log_budget > 0.0 or left > self.max_active):
             criterion = criterion_of(posterior, now, self.method)
@@ -111,3 +77,21 @@ class WassersteinBudget:
             return 0.0, False  # line 3: b = 1
         elapsed = max(0.0, now - state["time"]) / state["timescale"]
         return state["log_budget"] + min(elapsed, 1.0) * log1p(self.alpha), elapsed > 1.0
+
+
+class OldestFirst(WassersteinBudget):
+    """The control: as many as W-DBO's own pass would remove from this data, but the oldest."""
+
+    def review(self, view: View) -> Verdict:
+        verdict = super().review(view)
+        oldest = np.argsort(view.t, kind="stable")[: len(verdict.rows)]
+        return replace(verdict, rows=oldest.tolist(), scores=())
+
+
+class RandomRemoval(WassersteinBudget):
+    """The control: as many as W-DBO's own pass would remove from this data, but at random."""
+
+    def review(self, view: View) -> Verdict:
+        verdict = super().review(view)
+        drawn = view.rng.choice(len(view), size=len(verdict.rows), replace=False)
+        return replace(verdict, rows=drawn.tolist(), scores=())
