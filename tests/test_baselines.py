@@ -66,7 +66,7 @@ def test_tv_gp_ucb_is_its_formula_on_the_order_told(clock, rng):
     assert opt.relevance().shape == (20,)
 
 
-@pytest.mark.parametrize("epsilon", [0.005, 0.05])
+@pytest.mark.parametrize("epsilon", [0.03, 0.1])
 def test_tv_gp_ucb_fits_epsilon(epsilon, clock):
     """Steps of a known process: f ← √(1−ε) f + √ε g (Bogunovic et al., eq. 2), here at one place."""
     rng = np.random.default_rng(5)
