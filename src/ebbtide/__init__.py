@@ -3,7 +3,7 @@
 Old observations ebb away; the optimizer keeps up with the tide.
 """
 
-from ebbtide import algorithms
+from ebbtide import algorithms, benchmarks
 from ebbtide.acquisition import EI, PI, UCB, Random
 from ebbtide.algorithms import Algorithm
 from ebbtide.clock import ManualClock, SystemClock
@@ -92,5 +92,6 @@ __all__ = [
     "Window",
     "WithinHorizon",
     "algorithms",
+    "benchmarks",
     "relevance",
 ]

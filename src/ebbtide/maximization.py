@@ -106,8 +106,10 @@ def _candidates(space: Space | _Timed, rng: np.random.Generator) -> Array:
     return space.spread((_sobol(space.dim) + rng.random(space.dim)) % 1.0)
 
 
-def climb(objective: Objective, X: Array, reach: float, steps: int = CLIMB_STEPS) -> Array:
+def climb(objective: Objective, X: Array, reach: float, steps: int = CLIMB_STEPS, enough: float = ENOUGH) -> Array:
     """Each row of X, moved uphill inside the unit cube; the first step has length `reach`.
+
+    It ends early when the best row has gained less than `enough` in each of a few steps.
 
     | symbol | meaning                                 | shape     |
     |--------|-----------------------------------------|-----------|
@@ -134,7 +136,7 @@ def climb(objective: Objective, X: Array, reach: float, steps: int = CLIMB_STEPS
         rows = better[:, None]
         top = f.max()
         X, g, f = np.where(rows, there, X), np.where(rows, g_there, g), np.where(better, f_there, f)
-        calm = calm + 1 if f.max() - top < ENOUGH else 0
+        calm = calm + 1 if f.max() - top < enough else 0
         if calm == CALM_STEPS:
             break
     return X
