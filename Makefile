@@ -35,7 +35,7 @@ perf-tracking: .venv/.installed
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --editable '.[dev,demo]'
+	$(BIN)/pip install --quiet --editable '.[dev,demo,cli,experiments]'
 	touch $@
 
 # The default build of torch carries gigabytes of GPU code: the pin comes first.

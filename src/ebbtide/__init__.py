@@ -3,7 +3,7 @@
 Old observations ebb away; the optimizer keeps up with the tide.
 """
 
-from ebbtide import algorithms, benchmarks
+from ebbtide import algorithms, benchmarks, experiments
 from ebbtide.acquisition import EI, PI, UCB, Random
 from ebbtide.algorithms import Algorithm
 from ebbtide.clock import ManualClock, SystemClock
@@ -93,5 +93,6 @@ __all__ = [
     "WithinHorizon",
     "algorithms",
     "benchmarks",
+    "experiments",
     "relevance",
 ]

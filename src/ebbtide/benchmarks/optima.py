@@ -44,8 +44,8 @@ class Trajectory:
         k = np.minimum(place.astype(int), len(self.U) - 2)
         left, right, share = self.U[k], self.U[k + 1], (place - k)[:, None]
         candidates = np.stack([left, right, left + share * (right - left)])
-        f = [problem.values(problem.from_unit(U), t) for U in candidates]
-        return np.max(f, axis=0)
+        highest: Array = np.max([problem.values(problem.from_unit(U), t) for U in candidates], axis=0)
+        return highest
 
 
 def trace(problem: Objective) -> Trajectory:
@@ -58,8 +58,8 @@ def trace(problem: Objective) -> Trajectory:
         starts = sample[np.argsort(-f)[:STARTS]]
         U, f = _climbed(problem, starts, np.full(STARTS, t), CLIMB_STEPS)
         found.append(U[np.argsort(-f)[:KEPT]])
-    coarse = np.arange(STEPS + 1) // COARSE
-    starts = np.stack([np.vstack([found[k], found[min(k + 1, len(found) - 1)]]) for k in coarse])
+    found.append(found[-1])  # the last time has no later neighbour
+    starts = np.stack([np.vstack(found[k // COARSE : k // COARSE + 2]) for k in range(STEPS + 1)])
     U, f = _climbed(problem, starts.reshape(-1, problem.dim), np.repeat(times, 2 * KEPT), FOLLOW_STEPS)
     U, f = U.reshape(len(times), 2 * KEPT, -1), f.reshape(len(times), -1)
     return Trajectory(U[np.arange(len(times)), f.argmax(axis=1)])

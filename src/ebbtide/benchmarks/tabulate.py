@@ -21,7 +21,7 @@ def main() -> None:
     for problem in unknown:
         sys.stdout.write(f"{problem.instance}\n")
         tables[problem.instance] = trace(problem).U.astype(np.float32)  # within 1e-7 of the maximizer: f is flat there
-    np.savez_compressed(Path(__file__).parent / "data" / "optima.npz", **tables)
+    np.savez_compressed(Path(__file__).parent / "data" / "optima.npz", allow_pickle=False, **tables)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,40 @@
+"""The terms on which algorithms are compared (Appendix H.1 of the paper)."""
+
+from dataclasses import dataclass
+
+from ebbtide.errors import ConfigurationError
+from ebbtide.experiments.pace import Measured, Modelled, Pace, Wall, pace
+from ebbtide.space import as_finite, is_whole
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """The paper's by default, with a modelled compute time, so that a result is the same on every machine.
+
+    >>> Protocol(duration=60.0, compute="measured:30").pace
+    Measured(speed=30.0)
+    """
+
+    duration: float = 600.0  # seconds in which the problem's time sweeps from 0 to 1
+    n_initial: int = 15  # random observations before the first query,
+    initial_share: float = 1.0 / 40.0  # made in this share of the duration
+    noise: float = 0.05  # variance of the observation noise, as a share of the signal's
+    evaluation: float = 0.0  # seconds that the objective takes before its value is known
+    compute: str | Modelled | Measured | Wall = "modelled:botorch"  # how compute time passes
+
+    def __post_init__(self) -> None:
+        for name in ("duration", "initial_share", "noise", "evaluation"):
+            value = as_finite(getattr(self, name))
+            if value is None or value < 0.0:
+                raise ConfigurationError(f"{name}={getattr(self, name)!r}: give a finite number ≥ 0")
+        if self.duration == 0.0 or self.initial_share >= 1.0:
+            raise ConfigurationError(
+                f"duration={self.duration!r}, initial_share={self.initial_share!r}: that leaves no time for a query"
+            )
+        if not (is_whole(self.n_initial) and self.n_initial >= 0):
+            raise ConfigurationError(f"n_initial={self.n_initial!r}: give a whole number ≥ 0")
+        _ = self.pace
+
+    @property
+    def pace(self) -> Pace:
+        return pace(self.compute) if isinstance(self.compute, str) else self.compute

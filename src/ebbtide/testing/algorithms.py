@@ -1,0 +1,166 @@
+"""What an algorithm must do, driven through the optimizer as a user would."""
+
+import math
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+from ebbtide.algorithms import Algorithm
+from ebbtide.clock import ManualClock, wait_until
+from ebbtide.errors import EbbtideWarning
+from ebbtide.optimizer import Optimizer
+from ebbtide.records import Trial
+from ebbtide.space import Categorical, Float, Int, Parameter
+from ebbtide.testing.expectations import expect
+
+PLANE: dict[str, Parameter] = {"a": Float(-1.0, 1.0), "b": Float(-1.0, 1.0)}
+MIXED: dict[str, Parameter] = {
+    "power": Float(1.0, 300.0, log=True),
+    "width": Int(1, 8),
+    "codec": Categorical(["a", "b", "c"]),
+}
+STEPS = 30
+
+Value = Callable[[dict[str, Any], float], float]
+
+
+def _hill(params: dict[str, Any], t: float) -> float:
+    top = 0.6 * math.sin(t / 12.0)
+    return math.exp(-3.0 * ((params["a"] - top) ** 2 + (params["b"] + top) ** 2))
+
+
+def _mixed(params: dict[str, Any], t: float) -> float:
+    wanted = 3.0 + 2.0 * math.sin(t / 12.0)
+    bonus = 0.5 if params["codec"] == "b" else 0.0
+    return bonus - abs(math.log(params["power"]) - wanted) - 0.2 * abs(float(params["width"]) - 5.0)
+
+
+def _optimizer(
+    algorithm: Algorithm,
+    space: dict[str, Parameter],
+    seed: int = 0,
+    direction: Literal["minimize", "maximize"] = "maximize",
+) -> Optimizer:
+    return Optimizer(space, direction=direction, algorithm=algorithm, clock=ManualClock(), seed=seed)
+
+
+def _step(opt: Optimizer, value: Value) -> Trial:
+    trial = opt.ask()
+    wait_until(opt.clock, trial.time)
+    opt.tell(trial, value(trial.params, trial.time))
+    wait_until(opt.clock, opt.clock.now() + 1.0)
+    return trial
+
+
+def _trials(opt: Optimizer, value: Value = _hill, steps: int = STEPS) -> list[Trial]:
+    return [_step(opt, value) for _ in range(steps)]
+
+
+def asks_are_feasible_and_finite(algorithm: Algorithm) -> None:
+    space = PLANE if algorithm.spatial.ard else MIXED  # one lengthscale a coordinate: two of them
+    opt = _optimizer(algorithm, space)
+    for _ in range(STEPS):
+        now = opt.clock.now()
+        trial = _step(opt, _hill if space is PLANE else _mixed)
+        expect(opt.space.check(trial.params) == trial.params, f"{trial.params} is not what the space holds")
+        expect(now <= trial.time < math.inf, f"a query asked for at {now} is for {trial.time}")
+    best = opt.recommend()
+    mean, std = opt.predict(best.params)
+    numbers = (best.mean, best.std, mean, std)
+    expect(all(map(math.isfinite, numbers)), f"predictions are not finite: {numbers}")
+    expect(std > 0.0, f"a prediction has deviation {std}")
+
+
+def same_seed_same_asks(algorithm: Algorithm) -> None:
+    first, second = (_trials(_optimizer(algorithm, PLANE, seed=3)) for _ in range(2))
+    expect(first == second, "two runs with the same seed, clock and values asked for different things")
+    other = _trials(_optimizer(algorithm, PLANE, seed=4), steps=3)
+    expect(first[:3] != other, "another seed asked for the very same things")
+
+
+def reads_leave_no_trace(algorithm: Algorithm) -> None:
+    plain = _trials(_optimizer(algorithm, PLANE))
+    opt = _optimizer(algorithm, PLANE)
+    read = []
+    for _ in range(STEPS):
+        read.append(_step(opt, _hill))
+        opt.recommend()
+        opt.predict({"a": 0.1, "b": 0.2})
+        _ = opt.hyperparameters, opt.history, opt.dataset, opt.guards
+        if algorithm.temporal is not None:
+            opt.relevance()
+    expect(plain == read, "reading between the asks changed what was asked")
+
+
+def goes_on_from_a_snapshot(algorithm: Algorithm) -> None:
+    plain = _trials(_optimizer(algorithm, PLANE))
+    opt, resumed = _optimizer(algorithm, PLANE), []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "study.json"
+        for k in range(STEPS):
+            if k % 6 == 5:
+                opt.save(path)
+                opt = Optimizer.load(path, algorithm=algorithm)
+            resumed.append(_step(opt, _hill))
+    expect(plain == resumed, "a saved and loaded optimizer asked for other things than the uninterrupted one")
+
+
+def minimizing_mirrors_maximizing(algorithm: Algorithm) -> None:
+    up = _trials(_optimizer(algorithm, PLANE, direction="maximize"))
+    down = _trials(_optimizer(algorithm, PLANE, direction="minimize"), lambda params, t: -_hill(params, t))
+    expect(up == down, "minimizing −f asked for other things than maximizing f")
+
+
+def keeps_count_of_everything(algorithm: Algorithm) -> None:
+    opt = _optimizer(algorithm, PLANE)
+    _trials(opt)
+    expect(len(opt.history) == STEPS, f"{STEPS} values were told, and the history has {len(opt.history)}")
+    active = [observation for observation in opt.history if observation.active]
+    both = f"{len(active)} are active in the history, {len(opt.dataset)} in the dataset"
+    expect(len(active) == len(opt.dataset), both)
+    gone = [observation for observation in opt.history if not observation.active]
+    expect(all(o.removed_at is not None for o in gone), "an observation is gone, and nobody knows since when")
+
+
+def stays_within_its_capacity(algorithm: Algorithm) -> None:
+    capacity = algorithm.staleness.capacity
+    if capacity is None:
+        return
+    opt = _optimizer(algorithm, PLANE)
+    wait_until(opt.clock, float(capacity + 20))
+    for k in range(capacity + 20):
+        place = {"a": math.sin(2.4 * k), "b": math.cos(1.7 * k)}
+        opt.tell(place, _hill(place, float(k)), time=float(k))
+    opt.ask()
+    expect(len(opt.dataset) <= capacity, f"{len(opt.dataset)} observations are active, and the capacity is {capacity}")
+
+
+def survives_hard_times(algorithm: Algorithm) -> None:
+    """Failures, constants, outliers, batches, late and repeated values: warnings perhaps, but an ask every time."""
+    opt = _optimizer(algorithm, PLANE)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EbbtideWarning)
+        for k in range(STEPS):
+            batch = opt.ask(n=2)
+            wait_until(opt.clock, max(trial.time for trial in batch))
+            opt.tell(batch[1], 1e12 if k == 20 else 1.0)
+            if k % 3:
+                opt.tell(batch[0], failed=True)
+            opt.tell({"a": 0.0, "b": 0.0}, 1.0, time=opt.clock.now() / 2.0)
+            wait_until(opt.clock, opt.clock.now() + (0.0 if k % 2 else 1.0))
+        last = opt.ask()
+    expect(opt.space.check(last.params) == last.params, f"{last.params} is not what the space holds")
+
+
+ALGORITHM_CHECKS = (
+    asks_are_feasible_and_finite,
+    same_seed_same_asks,
+    reads_leave_no_trace,
+    goes_on_from_a_snapshot,
+    minimizing_mirrors_maximizing,
+    keeps_count_of_everything,
+    stays_within_its_capacity,
+    survives_hard_times,
+)

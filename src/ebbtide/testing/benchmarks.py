@@ -1,0 +1,94 @@
+"""What a benchmark must do."""
+
+import math
+
+import numpy as np
+from scipy.stats import qmc
+
+from ebbtide.arrays import Array
+from ebbtide.benchmarks import Problem
+from ebbtide.experiments import Protocol, run
+from ebbtide.space import Space
+from ebbtide.testing.expectations import Unchanged, expect
+
+TOLERANCE = 1e-3  # of the function's range
+
+
+def _points(problem: Problem, m: int = 512) -> tuple[Array, Array]:
+    Z = qmc.Sobol(problem.dim + 1, rng=3).random(m)
+    return problem.from_unit(Z[:, :-1]), Z[:, -1]
+
+
+def has_bounds_in_its_own_units(problem: Problem) -> None:
+    bounds = np.asarray(problem.bounds)
+    expect(bounds.shape == (problem.dim, 2), f"bounds have shape ({problem.dim}, 2), and {bounds.shape} came")
+    expect(bool((bounds[:, 0] < bounds[:, 1]).all()), f"low < high was expected, and {bounds.tolist()} came")
+    expect(Space(problem.space).dim == problem.dim, "the space has another number of parameters than the problem")
+
+
+def is_finite_everywhere(problem: Problem) -> None:
+    X, t = _points(problem)
+    expect(bool(np.isfinite(problem(X, t)).all()), "values inside the domain are not finite")
+    corners = problem.from_unit(np.array([[0.0] * problem.dim, [0.5] * problem.dim, [1.0] * problem.dim]))
+    for moment in (0.0, 1.0):
+        expect(bool(np.isfinite(problem(corners, moment)).all()), f"values in a corner at t = {moment} are not finite")
+        expect(math.isfinite(problem.optimum(moment)), f"the optimum at t = {moment} is not finite")
+
+
+def is_vectorised(problem: Problem) -> None:
+    X, t = _points(problem, 16)
+    one_by_one = [problem(x, float(s)) for x, s in zip(X, t, strict=True)]
+    expect(bool(np.allclose(problem(X, t), one_by_one, rtol=1e-9)), "a batch gives other values than its points")
+    optima = [problem.optimum(float(s)) for s in t]
+    expect(bool(np.allclose(problem.optimum(t), optima, rtol=1e-9)), "a batch gives other optima than its times")
+
+
+def writes_to_nothing_and_repeats_itself(problem: Problem) -> None:
+    X, t = _points(problem)
+    inputs = Unchanged(x=X, t=t)
+    first, second = problem(X, t), problem(X, t)
+    problem.optimum(t)
+    inputs.verify()
+    expect(bool(np.array_equal(first, second)), "the same point has two values: noise is the protocol's to add")
+
+
+def has_an_optimum_above_every_value(problem: Problem) -> None:
+    X, t = _points(problem, 2**13)
+    excess = float((problem(X, t) - problem.optimum(t)).max())
+    allowed = TOLERANCE * float(np.ptp(problem.signal))
+    expect(excess <= allowed, f"a sampled value is {excess:g} above the optimum; {allowed:g} would be a rounding")
+
+
+def has_an_optimum_that_is_attained(problem: Problem) -> None:
+    """On a fine grid, where one can be had."""
+    if problem.dim > 2:
+        return
+    axis = np.linspace(0.0, 1.0, 4001 if problem.dim == 1 else 301)
+    X = problem.from_unit(np.stack(np.meshgrid(*[axis] * problem.dim), axis=-1).reshape(-1, problem.dim))
+    for t in (0.0, 0.31, 0.77, 1.0):
+        gap, allowed = problem.optimum(t) - float(problem(X, t).max()), 5 * TOLERANCE * float(np.ptp(problem.signal))
+        expect(gap <= allowed, f"at t = {t} the optimum is {gap:g} above the best of a fine grid")
+
+
+def knows_its_noise(problem: Problem) -> None:
+    X, t = _points(problem, 2**13)
+    usual = math.sqrt(0.05) * float(problem(X, t).std())
+    expect(0.8 < problem.noise_std / usual < 1.25, f"noise_std is {problem.noise_std:g}, and 5 % would be {usual:g}")
+
+
+def can_be_run(problem: Problem) -> None:
+    outcome = run(problem, "w-dbo", seed=0, protocol=Protocol(duration=20.0, n_initial=5))
+    lowest = float(outcome.columns["regret"].min())
+    expect(lowest > -TOLERANCE * float(np.ptp(problem.signal)), f"a query's regret is {lowest:g}")
+
+
+BENCHMARK_CHECKS = (
+    has_bounds_in_its_own_units,
+    is_finite_everywhere,
+    is_vectorised,
+    writes_to_nothing_and_repeats_itself,
+    has_an_optimum_above_every_value,
+    has_an_optimum_that_is_attained,
+    knows_its_noise,
+    can_be_run,
+)

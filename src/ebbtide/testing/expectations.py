@@ -1,0 +1,42 @@
+"""How a check says what it expected."""
+
+import json
+from typing import Any
+
+import numpy as np
+
+from ebbtide.errors import EbbtideError
+
+
+class ConformanceError(EbbtideError, AssertionError):
+    """A part does not keep to its interface."""
+
+
+def expect(holds: bool, message: str) -> None:
+    if not holds:
+        raise ConformanceError(message)
+
+
+def expect_plain(memory: Any, owner: str) -> None:
+    """Numbers by name, that JSON holds exactly: what an optimizer must be able to store."""
+    pairs = memory.items() if isinstance(memory, dict) else [(None, None)]
+    plain = all(isinstance(key, str) and isinstance(value, float | int) for key, value in pairs)
+    expect(plain, f"{owner} must be a dict of numbers by name, and is {memory!r}")
+    try:
+        stored = json.loads(json.dumps(memory, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise ConformanceError(f"{owner} cannot be stored as JSON ({error}): {memory!r}") from error
+    expect(stored == memory, f"{owner} does not survive JSON: {memory!r}")
+
+
+class Unchanged:
+    """Copies of arrays, to see afterwards that nobody wrote to them."""
+
+    def __init__(self, **arrays: Any) -> None:
+        self.arrays = arrays
+        self.copies = {name: np.array(array, copy=True) for name, array in arrays.items()}
+
+    def verify(self) -> None:
+        for name, array in self.arrays.items():
+            same = bool(np.array_equal(array, self.copies[name]))
+            expect(same, f"{name} was changed: inputs are not to be written to")

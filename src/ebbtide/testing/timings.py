@@ -1,0 +1,41 @@
+"""What a timing must do."""
+
+import math
+
+from ebbtide.testing.expectations import expect, expect_plain
+from ebbtide.timing import Memory, Occasion, Timing, Window
+
+
+def _life(timing: Timing) -> list[tuple[Occasion, Window]]:
+    """Asks a second apart, with l_T unknown at first, then settling; the memory handed on."""
+    memory: Memory = {}
+    life = []
+    for k in range(30):
+        timescale = None if k < 3 else 20.0 + 30.0 / k
+        occasion = Occasion(float(k), k + 0.25, timescale, until=25.0, memory=dict(memory))
+        window = timing.window(occasion)
+        life.append((occasion, window))
+        memory = window.memory
+    return life
+
+
+def gives_a_window_that_is_not_in_the_past(timing: Timing) -> None:
+    for occasion, window in _life(timing):
+        finite = math.isfinite(window.earliest) and math.isfinite(window.latest)
+        expect(finite, f"a window has two finite times, and {window} came")
+        ordered = occasion.now <= window.earliest <= window.latest
+        expect(ordered, f"now ({occasion.now}) ≤ earliest ≤ latest was expected, and {window} came")
+
+
+def keeps_a_plain_memory(timing: Timing) -> None:
+    for _, window in _life(timing):
+        expect_plain(window.memory, "the memory of a timing")
+
+
+def repeats_itself(timing: Timing) -> None:
+    """Same occasion, same window. So a timing keeps no memory but the one that it returns."""
+    for occasion, window in _life(timing):
+        expect(timing.window(occasion) == window, f"the same occasion had two windows: {occasion}")
+
+
+TIMING_CHECKS = (gives_a_window_that_is_not_in_the_past, keeps_a_plain_memory, repeats_itself)
