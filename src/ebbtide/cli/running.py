@@ -1,0 +1,77 @@
+"""`ebbtide run`: a table of what each algorithm lost, with a progress bar on the way."""
+
+import importlib.util
+from pathlib import Path
+from statistics import fmean, stdev
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from ebbtide import experiments
+from ebbtide.errors import ConfigurationError
+from ebbtide.experiments import Protocol, Run
+
+
+def run(benchmark: str, algorithms: list[str], seeds: int, protocol: Protocol, out: Path | None) -> None:
+    if out is not None:
+        _prepare(out)
+    runs = {name: [] for name in algorithms}  # type: dict[str, list[Run]]
+    bar = Progress(TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), console=Console(stderr=True))
+    with bar:
+        task = bar.add_task(benchmark, total=len(algorithms) * seeds * protocol.duration)
+        for name in algorithms:
+            for seed in range(seeds):
+                done = sum(map(len, runs.values())) * protocol.duration
+                bar.update(task, description=f"{benchmark}, {name}, seed {seed}")
+
+                def show(elapsed: float, done: float = done) -> None:
+                    bar.update(task, completed=done + elapsed)
+
+                outcome = experiments.run(benchmark, name, seed, protocol, progress=show)
+                runs[name].append(outcome)
+                if out is not None:
+                    outcome.frame.to_parquet(out / f"{benchmark}_{name}_seed{seed}.parquet")
+        bar.update(task, completed=len(algorithms) * seeds * protocol.duration, description=benchmark)
+    Console().print(_table(benchmark, runs, protocol))
+
+
+def _prepare(out: Path) -> None:
+    """Complain before the work, not after it."""
+    for library in ("pandas", "pyarrow"):
+        if importlib.util.find_spec(library) is None:
+            raise ConfigurationError(f"--out needs {library}: pip install 'ebbtide[experiments]'")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"--out {out}: {error.strerror}; choose a folder that can be written to") from error
+
+
+def _table(benchmark: str, runs: dict[str, list[Run]], protocol: Protocol) -> Table:
+    seeds = len(next(iter(runs.values())))
+    plural = "" if seeds == 1 else "s"
+    title = f"{benchmark}: {seeds} run{plural} of {protocol.duration:g} s, {protocol.compute}"
+    caption = (
+        "Means over the seeds, ± standard error. Average regret: over the queries; over time: of the query in force. "
+        "Size: active observations. Response: seconds from ask to query."
+    )
+    table = Table(title=title, caption=caption)
+    table.add_column("algorithm")
+    for name in ("average regret", "over time", "queries", "size", "response"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name, outcomes in runs.items():
+        table.add_row(
+            name,
+            _with_error([outcome.average_regret for outcome in outcomes]),
+            _with_error([outcome.time_weighted_regret for outcome in outcomes]),
+            f"{fmean(len(outcome.columns['t']) for outcome in outcomes):.0f}",
+            f"{fmean(outcome.columns['n'].mean() for outcome in outcomes):.0f}",
+            f"{fmean(outcome.columns['response_s'].mean() for outcome in outcomes):.3g} s",
+        )
+    return table
+
+
+def _with_error(values: list[float]) -> str:
+    if len(values) == 1:
+        return f"{values[0]:.4g}"
+    return f"{fmean(values):.4g} ± {stdev(values) / len(values) ** 0.5:.2g}"

@@ -1,0 +1,86 @@
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+import ebbtide as eb
+from ebbtide.cli.commands import ebbtide
+
+SHORT = ["--duration", "40", "--seeds", "2"]
+
+
+@pytest.fixture
+def cli():
+    return CliRunner()
+
+
+def test_run_prints_a_table(cli):
+    done = cli.invoke(ebbtide, ["run", "hartmann3", "-a", "w-dbo", "-a", "random", *SHORT])
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert "hartmann3: 2 runs of 40 s, modelled:botorch" in lines[0]
+    (row,) = (line for line in lines if "w-dbo" in line)
+    cells = [cell.strip() for cell in row.strip("│").split("│")]
+    protocol = eb.experiments.Protocol(duration=40.0)
+    runs = [eb.experiments.run("hartmann3", "w-dbo", seed, protocol) for seed in (0, 1)]
+    mean = sum(outcome.average_regret for outcome in runs) / 2
+    assert cells[1].startswith(f"{mean:.4g} ± ")
+    assert cells[3] == f"{sum(len(outcome.columns['t']) for outcome in runs) / 2:.0f}"
+    assert "hartmann3" in done.stderr  # the progress bar stays out of the table
+
+
+def test_run_writes_frames_with_their_provenance(cli, tmp_path):
+    done = cli.invoke(ebbtide, ["run", "wlan", "-a", "et-gp-ucb", *SHORT, "--out", str(tmp_path / "new")])
+    assert done.exit_code == 0, done.output
+    files = sorted((tmp_path / "new").iterdir())
+    assert [file.name for file in files] == ["wlan_et-gp-ucb_seed0.parquet", "wlan_et-gp-ucb_seed1.parquet"]
+    frame = pd.read_parquet(files[1])
+    assert frame.attrs["seed"] == 1
+    expected = eb.experiments.run("wlan", "et-gp-ucb", 1, eb.experiments.Protocol(duration=40.0)).frame
+    pd.testing.assert_frame_equal(frame, expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["run", "nothing"], "'temperature'"),
+        (["run", "ackley", "-a", "magic"], "'w-dbo'"),
+        (["run", "ackley", "--seeds", "0"], "0 is not in the range"),
+        (["run", "ackley", "--compute", "modelled:abacus"], "modelled:botorch"),
+        (["run", "ackley", "--duration", "-5"], "duration=-5.0"),
+        (["run", "ackley", "--duration", "0.5"], "no query landed"),
+    ],
+)
+def test_what_is_wrong_is_said_without_a_traceback(cli, arguments, complaint):
+    done = cli.invoke(ebbtide, arguments)
+    assert done.exit_code in (1, 2)
+    assert complaint in done.stderr
+    assert "Traceback" not in done.output
+
+
+def test_a_folder_that_cannot_be_written_to_is_said_before_the_work(cli, tmp_path):
+    (tmp_path / "file").write_text("")
+    done = cli.invoke(ebbtide, ["run", "ackley", "--out", str(tmp_path / "file" / "x")])
+    assert done.exit_code == 1
+    assert "choose a folder" in done.stderr
+
+
+def test_help_names_every_benchmark_and_algorithm(cli):
+    words = cli.invoke(ebbtide, ["run", "--help"]).output.replace(",", " ").replace(".", " ").split()
+    assert [name for name in [*eb.benchmarks.names(), *eb.algorithms.names()] if name not in words] == []
+
+
+def test_the_command_as_it_is_installed():
+    command = [sys.executable, "-m", "ebbtide", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert eb.__version__ in done.stdout
+
+
+def test_without_click_the_command_says_what_to_install():
+    script = "import sys; sys.modules['click'] = None; from ebbtide.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "pip install 'ebbtide[cli]'" in done.stderr
+    assert "Traceback" not in done.stderr
