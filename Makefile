@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PERF := .venv-perf/bin
 
-.PHONY: demo test lint format perf perf-long perf-tracking clean
+.PHONY: demo test lint format perf perf-long perf-field perf-inference perf-pace clean
 
 demo: .venv/.installed
 	$(BIN)/python examples/demo.py
@@ -29,9 +29,17 @@ perf: .venv-perf/.installed
 perf-long: .venv/.installed
 	$(BIN)/python perf/long_run.py
 
+# Every algorithm on every benchmark of the paper: regret and speed.
+perf-field: .venv/.installed
+	$(BIN)/python perf/field.py
+
 # Which inference tracks better: maximum likelihood or maximum a posteriori?
-perf-tracking: .venv/.installed
-	$(BIN)/python perf/tracking.py
+perf-inference: .venv/.installed
+	$(BIN)/python perf/inference.py
+
+# The compute time of this engine as a formula of the dataset's size.
+perf-pace: .venv/.installed
+	$(BIN)/python perf/pace.py
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
