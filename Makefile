@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PERF := .venv-perf/bin
 
-.PHONY: demo test lint format perf perf-long perf-field perf-inference perf-pace clean
+.PHONY: demo test lint format perf perf-long perf-field perf-variants perf-inference perf-pace clean
 
 demo: .venv/.installed
 	$(BIN)/python examples/demo.py
@@ -32,6 +32,10 @@ perf-long: .venv/.installed
 # Every algorithm on every benchmark of the paper: regret and speed.
 perf-field: .venv/.installed
 	$(BIN)/python perf/field.py
+
+# Why our figures differ from the paper's: noise, speed, β, inference.
+perf-variants: .venv/.installed
+	$(BIN)/python perf/variants.py
 
 # Which inference tracks better: maximum likelihood or maximum a posteriori?
 perf-inference: .venv/.installed

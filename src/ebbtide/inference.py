@@ -76,7 +76,7 @@ def weak_prior(ard: bool, dim: int, limits: TimeLimits | None, method: Method) -
     | parameter | centre  | spread (log) below, above | box             |
     |-----------|---------|---------------------------|-----------------|
     | λ         | 1       | 1.5, 1.5                  | 1e-3 … 1e3      |
-    | l_S       | 0.5√d   | 1.5, 1                    | 0.005√d … 20√d  |
+    | l_S       | 0.3√d   | 1.5, 0.7                  | 0.005√d … 20√d  |
     | l_T       | typical | 1, flat                   | floor … ceiling |
     | σ²/λ      | 0.05    | 2, 1                      | 1e-6 … 100      |
 
@@ -85,7 +85,7 @@ def weak_prior(ard: bool, dim: int, limits: TimeLimits | None, method: Method) -
     than a short l_T, which makes W-DBO forget. Nothing speaks against a long l_T.
     """
     root = np.sqrt(dim)
-    rows = [(1.0, 1.5, 1.5, 1e-3, 1e3)] + (dim if ard else 1) * [(0.5 * root, 1.5, 1.0, 0.005 * root, 20.0 * root)]
+    rows = [(1.0, 1.5, 1.5, 1e-3, 1e3)] + (dim if ard else 1) * [(0.3 * root, 1.5, 0.7, 0.005 * root, 20.0 * root)]
     if limits is not None:
         rows.append((limits.typical, 1.0, np.inf, limits.floor, limits.ceiling))
     rows.append((0.05, 2.0, 1.0, 1e-6, 100.0))

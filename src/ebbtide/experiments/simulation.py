@@ -82,8 +82,8 @@ def run(
     query with the seconds passed.
 
     >>> outcome = run("six-hump-camel", "w-dbo", seed=0, protocol=Protocol(duration=30.0))
-    >>> len(outcome.columns["t"]), outcome.average_regret > 0.0
-    (29, True)
+    >>> len(outcome.columns["t"]) > 25 and outcome.average_regret > 0.0
+    True
     """
     began = time.perf_counter()
     problem = benchmarks.get(problem) if isinstance(problem, str) else problem
