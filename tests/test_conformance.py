@@ -108,6 +108,25 @@ def test_a_wrong_policy_is_told_what_is_wrong(policy, complaint):
         testing.check_staleness(policy)
 
 
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        eb.Algorithm(staleness=Misbehaving(rows="twice")),
+        eb.Algorithm(staleness=Misbehaving(rows="beyond")),
+        eb.Algorithm(staleness=Misbehaving(rows=(0,), scores=(1.0, 2.0))),
+        eb.Algorithm(timing=type("Late", (), {"window": lambda self, occasion: eb.Window(0.0, np.inf)})()),
+        eb.Algorithm(timing=type("Back", (), {"window": lambda self, occasion: eb.Window(1.0, 0.0)})()),
+    ],
+)
+def test_an_optimizer_says_what_is_wrong_with_a_part_and_changes_nothing(algorithm):
+    opt = eb.Optimizer({"x": eb.Float(0, 1)}, algorithm=algorithm, clock=eb.ManualClock(), seed=0, n_initial=0)
+    opt.tell({"x": 0.3}, 1.0)
+    with pytest.raises(eb.ConfigurationError, match=r"rows|gave"):
+        opt.ask()
+    assert len(opt.dataset) == 1
+    assert opt.history[0].active
+
+
 class Forgetful(eb.KeepAll):
     """It remembers outside of its state, so nothing can be resumed."""
 

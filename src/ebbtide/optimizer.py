@@ -45,7 +45,7 @@ from ebbtide.progress import Progress
 from ebbtide.records import Asked, Event, Model, Observation, Recommendation, Told, Trial
 from ebbtide.relevance import relevance
 from ebbtide.space import Parameter, Params, Space, as_finite, is_whole
-from ebbtide.staleness import View, WassersteinBudget
+from ebbtide.staleness import Verdict, View, WassersteinBudget
 from ebbtide.state import State
 from ebbtide.timing import Occasion
 
@@ -200,10 +200,10 @@ class Optimizer:
             inference=self.algorithm.inference,
         )
         verdict = self.algorithm.staleness.review(view)
-        gone = list(verdict.rows)
+        gone, scores = _checked_verdict(verdict, len(rows))
         step.policy = verdict.state
         step.guards += verdict.guards
-        step.remove(rows[gone], list(verdict.scores) or [None] * len(gone))
+        step.remove(rows[gone], scores)
         return posterior.without(gone)
 
     def _acquire(self, step: "_Step", posterior: Posterior, now: float, until: float, rng: np.random.Generator) -> None:
@@ -219,6 +219,8 @@ class Optimizer:
         drifting = timescale is not None and not self._by_step
         occasion = Occasion(now, landing, timescale if drifting else None, until, dict(self._state.timing))
         window = self.algorithm.timing.window(occasion)
+        if not -math.inf < window.earliest <= window.latest < math.inf:
+            raise ConfigurationError(f"{self.algorithm.timing!r} gave {window}: earliest ≤ latest, two finite times")
         earliest, latest = window.earliest, min(window.latest, until)
         step.timing = window.memory
         if drifting and latest > earliest:
@@ -628,6 +630,16 @@ def _checked_algorithm(algorithm: Any) -> Algorithm:
     if not isinstance(found, Algorithm):
         raise ConfigurationError(f"algorithm={algorithm!r}: give a name or an eb.Algorithm")
     return found
+
+
+def _checked_verdict(verdict: Verdict, n: int) -> tuple[list[int], list[float | None]]:
+    """Rows and scores of a policy, which may be somebody's own."""
+    rows, scores = list(verdict.rows), list[float | None](verdict.scores)
+    if len(set(rows)) < len(rows) or not all(is_whole(row) and 0 <= row < n for row in rows):
+        raise ConfigurationError(f"the staleness policy removed the rows {rows}: give numbers from 0 to {n - 1}, once")
+    if len(scores) not in (0, len(rows)):
+        raise ConfigurationError(f"the staleness policy gave {len(scores)} scores for {len(rows)} rows: give one each")
+    return rows, scores or [None] * len(rows)
 
 
 def _checked_count(name: str, value: Any, least: int = 0) -> int:
