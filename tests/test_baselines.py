@@ -195,7 +195,7 @@ def test_et_gp_ucb_keeps_the_one_observation_that_surprised(clock):
 def windows(timescales, fraction=1.0 / 3.0):
     timing, memory, found = eb.WithinHorizon(fraction), {}, []
     for k, timescale in enumerate(timescales):
-        window = timing.window(Occasion(float(k), k + 0.5, timescale, memory=memory))
+        window = timing.window(Occasion(float(k), k + 0.5, timescale, told=k, memory=memory))
         memory = window.memory
         found.append(window)
     return found
@@ -218,6 +218,61 @@ def test_abo_settles_as_the_rule_says(rng):
         starts = [k for k in range(2, 40) if all(calm[k - 2 : k + 1])]
         opened = [k for k, w in enumerate(windows(fits)) if w.memory["calm"] >= 3]
         assert opened == (list(range(starts[0], 40)) if starts else [])
+
+
+def test_an_ask_without_new_data_is_no_new_fit(clock):
+    """A batch of asks must not make l_T look settled, nor must asks before anything was told."""
+    opt = optimizer("abo", clock, n_initial=0)
+    assert {trial.time for trial in opt.ask(n=12)} == {0.0}
+    for trial in opt.ask(n=6):
+        opt.tell(trial, moving_bump(trial.params, 0.0))
+    clock.advance(1.0)
+    assert {trial.time for trial in opt.ask(n=12)} == {1.0}
+
+
+def test_a_waiting_trial_can_be_called_off(clock):
+    opt = optimizer("abo", clock)
+    drive(opt, moving_bump, 25)
+    trial = opt.ask()
+    assert trial.time > clock.now()
+    opt.tell(trial, failed=True)
+    assert opt.history[-1].failed
+    assert opt.history[-1].time == clock.now()
+
+
+def test_until_is_kept_by_a_timing_of_ones_own(clock):
+    class OnTheMinute:
+        def window(self, occasion):
+            return eb.Window(60.0, 60.0)
+
+    opt = optimizer(eb.Algorithm(timing=OnTheMinute()), clock, n_initial=0)
+    opt.tell({"x": 0.5, "y": 0.5}, 1.0)
+    assert opt.ask(until=10.0).time == 10.0
+    assert opt.ask().time == 60.0
+
+
+def test_a_lost_trial_is_forgotten_by_a_model_without_time():
+    """Fifty sampling intervals on, it is as if it had failed."""
+
+    def next_after(wait, *, lost):
+        opt = optimizer("gp-ucb", eb.ManualClock())
+        drive(opt, moving_bump, 20)
+        trial = opt.ask()
+        if not lost:
+            opt.tell(trial, failed=True)
+        opt.clock.advance(wait)
+        return opt.ask().params
+
+    assert next_after(1.0, lost=True) != next_after(1.0, lost=False)
+    assert next_after(60.0, lost=True) == next_after(60.0, lost=False)
+
+
+def test_r_gp_ucbs_period_is_not_bounded_by_the_history(rng):
+    """A function that does not drift is never forgotten, however little was told."""
+    X = rng.random((60, 2))
+    view = view_of(SPACE_ONLY, X, np.arange(60.0), np.sin(5.0 * X[:, 0]), 60.0, {}, noise=1e-4)
+    verdict = eb.PeriodicReset().review(view)
+    assert eb.PeriodicReset().period(verdict.state["epsilon"], eb.Matern(2.5), d=2) > 300
 
 
 def test_abos_moment_is_the_trials_time(clock):

@@ -62,6 +62,18 @@ def test_the_optimum_at_random_times(name):
         assert ours < theirs + (scale if problem.best(np.zeros(1)) is None else math.inf)
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if eb.benchmarks.get(name).dim <= 2])
+def test_the_optimum_at_very_many_times(name):
+    """Where a fine grid can be had: its best is nowhere higher."""
+    problem = eb.benchmarks.get(name)
+    one = problem.dim == 1
+    axis = np.linspace(0.0, 1.0, 4001 if one else 121)
+    U = axis[:, None] if one else np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+    X, times = problem.from_unit(U), np.random.default_rng(2).random(3000 if one else 400)
+    best = np.array([problem(X, t).max() for t in times])
+    assert (best - problem.optimum(times)).max() < 5e-4 * np.ptp(problem.signal)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_no_sampled_value_is_above_the_optimum(name):
     problem = eb.benchmarks.get(name)
@@ -70,11 +82,16 @@ def test_no_sampled_value_is_above_the_optimum(name):
     assert (problem(problem.from_unit(U), t) <= problem.optimum(t) + 1e-3 * np.ptp(problem.signal)).all()
 
 
-def test_an_instance_that_is_not_shipped_is_traced():
-    other = eb.benchmarks.Wlan(seed=1)
-    scale = 1e-3 * np.ptp(other.signal)
-    for t in (0.2, 0.7):
-        assert abs(other.optimum(t) - searched_maximum(other, t)) < scale
+def test_a_function_that_has_a_shipped_name_does_not_get_its_optimum():
+    class Hartmann3(eb.benchmarks.Problem):
+        bounds = [[0.0, 1.0], [0.0, 1.0]]  # noqa: RUF012
+
+        def values(self, X, t):
+            return -((X[:, 0] - t) ** 2) - X[:, 1]
+
+    mine = Hartmann3()
+    assert mine.name == mine.instance == "hartmann3"
+    assert np.allclose(mine.optimum(np.linspace(0.0, 1.0, 30)), 0.0, atol=1e-6)
 
 
 def test_what_is_shipped_is_what_is_traced():
@@ -219,6 +236,7 @@ def test_the_noise_is_5_percent_of_the_signals_variance(name):
         lambda: eb.benchmarks.get("ackley", seed=3),
         lambda: eb.benchmarks.get("temperature", day="2004-02-28"),
         lambda: eb.benchmarks.get("wlan", seed=-1),
+        lambda: eb.benchmarks.get("wlan", day=1),
         lambda: eb.benchmarks.get("ackley")([0.0, 0.0], 0.5),
         lambda: eb.benchmarks.get("ackley")([0.0, 0.0, 99.0], 0.5),
         lambda: eb.benchmarks.get("ackley")([0.0, 0.0, math.nan], 0.5),

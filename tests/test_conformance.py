@@ -11,6 +11,7 @@ from ebbtide.state import PARTS
 
 ALGORITHMS = {name: eb.algorithms.get(name) for name in eb.algorithms.names()} | {
     "ard-se-ei": eb.Algorithm(spatial=eb.SquaredExponential((1.0, 1.0)), acquisition=eb.EI()),
+    "ard-in-3-d": eb.Algorithm(spatial=eb.Matern(2.5, (1.0, 1.0, 1.0))),
     "mle-pi": eb.Algorithm(inference="mle", acquisition=eb.PI()),
     "tv-w-dbo": eb.Algorithm(temporal=eb.StepDecay()),
     "abo-w-dbo": eb.Algorithm(timing=eb.WithinHorizon()),
@@ -114,6 +115,8 @@ def test_a_wrong_policy_is_told_what_is_wrong(policy, complaint):
         eb.Algorithm(staleness=Misbehaving(rows="twice")),
         eb.Algorithm(staleness=Misbehaving(rows="beyond")),
         eb.Algorithm(staleness=Misbehaving(rows=(0,), scores=(1.0, 2.0))),
+        eb.Algorithm(staleness=Misbehaving(rows=(0,), scores=(np.nan,))),
+        eb.Algorithm(staleness=Misbehaving(state={"a": np.nan})),
         eb.Algorithm(timing=type("Late", (), {"window": lambda self, occasion: eb.Window(0.0, np.inf)})()),
         eb.Algorithm(timing=type("Back", (), {"window": lambda self, occasion: eb.Window(1.0, 0.0)})()),
     ],
@@ -121,7 +124,7 @@ def test_a_wrong_policy_is_told_what_is_wrong(policy, complaint):
 def test_an_optimizer_says_what_is_wrong_with_a_part_and_changes_nothing(algorithm):
     opt = eb.Optimizer({"x": eb.Float(0, 1)}, algorithm=algorithm, clock=eb.ManualClock(), seed=0, n_initial=0)
     opt.tell({"x": 0.3}, 1.0)
-    with pytest.raises(eb.ConfigurationError, match=r"rows|gave"):
+    with pytest.raises(eb.ConfigurationError, match=r"rows|gave|remember"):
         opt.ask()
     assert len(opt.dataset) == 1
     assert opt.history[0].active

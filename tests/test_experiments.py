@@ -168,6 +168,9 @@ def test_the_paces_by_name():
         lambda: Protocol(compute="modelled"),
         lambda: Protocol(compute="modelled:torch"),
         lambda: Protocol(compute="measured:fast"),
+        lambda: Protocol(compute=5),
+        lambda: Modelled(0.9),
+        lambda: run("ackley", seed=None),
         lambda: Modelled(()),
         lambda: Modelled((0.0,)),
         lambda: Modelled((1.0, -1.0)),
@@ -180,6 +183,22 @@ def test_the_paces_by_name():
 def test_what_is_wrong_is_said(make):
     with pytest.raises(eb.ConfigurationError):
         make()
+
+
+@pytest.mark.parametrize("compute", [Modelled((2.0,)), Measured(50.0), Wall()], ids=repr)
+def test_a_pace_of_ones_own_has_its_frame_too(compute):
+    duration = 0.5 if compute == Wall() else 20.0
+    outcome = run("six-hump-camel", protocol=Protocol(duration=duration, compute=compute))
+    assert outcome.frame.attrs["protocol"]["compute"] == repr(compute)
+
+
+def test_no_random_number_is_used_twice():
+    """The random control's queries are none of the initial points."""
+    outcome = run("hartmann3", "random", seed=0, protocol=SHORT)
+    initial = [tuple(o.params.values()) for o in outcome.history[:8]]
+    values = {round(v, 12) for point in initial for v in point}
+    queried = np.concatenate([outcome.columns["x0"], outcome.columns["x1"]]).round(12)
+    assert values.isdisjoint(queried.tolist())
 
 
 def test_progress_is_told():

@@ -1,6 +1,7 @@
 import json
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 from drifting import UNIT_SQUARE, drive, moving_bump
 
@@ -153,6 +154,13 @@ class Plain:
 
     def review(self, view):
         return eb.Verdict()
+
+
+def test_numbers_of_numpy_survive_in_a_part(tmp_path):
+    window = eb.SlidingWindow(size=np.int64(5), duration=np.float32(7.0))
+    opt = eb.Optimizer(UNIT_SQUARE, algorithm=eb.Algorithm(staleness=window), seed=0, clock=eb.ManualClock())
+    opt.save(tmp_path / "s.json")
+    assert eb.Optimizer.load(tmp_path / "s.json").algorithm.staleness == eb.SlidingWindow(size=5, duration=7.0)
 
 
 def test_a_part_that_is_no_dataclass(tmp_path):

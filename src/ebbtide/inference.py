@@ -49,6 +49,11 @@ class TimeLimits:
         ceiling = 10.0 * max(span, floor)
         return cls(floor, ceiling, 5.0 * floor)
 
+    @classmethod
+    def in_steps(cls) -> "TimeLimits":
+        """For ε, which may be as small as the data says: the ceiling above guards W-DBO's budget, and nobody else's."""
+        return cls(floor=10.0, ceiling=1e7, typical=50.0)
+
 
 @dataclass(frozen=True)
 class Prior:

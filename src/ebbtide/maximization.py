@@ -91,7 +91,9 @@ def _best(
     if values.max() > values.min():  # a flat acquisition has nothing to climb
         reach = 0.1 * float(np.min(predictor.posterior.kernel.spatial.lengthscale))
         with np.errstate(all="ignore"):
-            found = np.vstack([found, space.snap(climb(score_with_gradient, found, reach))])
+            # An acquisition may be of any scale; on a small one, a small gain is worth a step.
+            enough = ENOUGH * min(1.0, float(np.ptp(values[np.isfinite(values)])))
+            found = np.vstack([found, space.snap(climb(score_with_gradient, found, reach, enough=enough))])
     best = found[int(np.argmax(score(found)))]
     return _walk(best, score, space) if space.has_discrete else best
 

@@ -201,7 +201,7 @@ class Optimizer:
         )
         verdict = self.algorithm.staleness.review(view)
         gone, scores = _checked_verdict(verdict, len(rows))
-        step.policy = verdict.state
+        step.policy = _checked_memory(verdict.state, "staleness policy")
         step.guards += verdict.guards
         step.remove(rows[gone], scores)
         return posterior.without(gone)
@@ -210,19 +210,21 @@ class Optimizer:
         """The acquisition's maximum at the moment that the query is for (line 5), or over those that it may be for."""
         n = len(posterior)
         timescale = self._clock_timescale(posterior.kernel)
-        lease = math.inf if timescale is None else timescale
+        lease = TimeLimits.of(self._ledger.interval, 0.0).typical if timescale is None else timescale
         pending = [p for p in islice(self._ledger.newest_pending(), MAX_PENDING) if now - p.time <= lease]
         if pending:
             X = np.array([self.space.encode(p.params) for p in pending])
             posterior = posterior.believing(X, np.array([self._moment(p.time) for p in pending]))
         landing = now + median(self._state.responses or [0.0])
         drifting = timescale is not None and not self._by_step
-        occasion = Occasion(now, landing, timescale if drifting else None, until, dict(self._state.timing))
+        fitted = timescale if drifting and (step.hyper or self._state.hyper) else None
+        occasion = Occasion(now, landing, fitted, until, len(self._ledger.history), dict(self._state.timing))
         window = self.algorithm.timing.window(occasion)
         if not -math.inf < window.earliest <= window.latest < math.inf:
             raise ConfigurationError(f"{self.algorithm.timing!r} gave {window}: earliest ≤ latest, two finite times")
-        earliest, latest = window.earliest, min(window.latest, until)
-        step.timing = window.memory
+        last = max(landing, until)
+        earliest, latest = min(window.earliest, last), min(window.latest, last)
+        step.timing = _checked_memory(window.memory, "timing")
         if drifting and latest > earliest:
             interval = posterior.during(earliest, latest)
             step.x, chosen = maximize_over(self.algorithm.acquisition, interval, self.space, rng, n)
@@ -328,8 +330,11 @@ class Optimizer:
                 return
             asked = self._ledger.pending[trial.id]
             params, trial_id = asked.params, asked.id
-            # A trial's own moment was read off this clock, which may have gone back since: it is not in question.
-            moment = self._checked_time(asked.time, max(now, self._latest_reading)) if time is None else moment
+            if time is None:
+                # A trial's own moment was read off this clock, which may have gone back since: it is not in question.
+                latest = max(now, self._latest_reading)
+                # A query that is called off before its moment (ABO waits) has failed now.
+                moment = min(asked.time, latest) if failed else self._checked_time(asked.time, latest)
         else:
             params, trial_id = self.space.check(trial), None
         observation = Observation(params, moment, outcome, trial_id)
@@ -568,7 +573,7 @@ class Optimizer:
 
     def _limits(self) -> TimeLimits:
         if self._by_step:
-            return TimeLimits.of(interval=1.0, span=len(self._ledger.history))
+            return TimeLimits.in_steps()
         return TimeLimits.of(self._ledger.interval, self._ledger.span)
 
     def _prior(self) -> Prior:
@@ -634,12 +639,22 @@ def _checked_algorithm(algorithm: Any) -> Algorithm:
 
 def _checked_verdict(verdict: Verdict, n: int) -> tuple[list[int], list[float | None]]:
     """Rows and scores of a policy, which may be somebody's own."""
+    if not isinstance(verdict, Verdict):
+        raise ConfigurationError(f"the staleness policy answered {verdict!r}: give an eb.Verdict")
     rows, scores = list(verdict.rows), list[float | None](verdict.scores)
     if len(set(rows)) < len(rows) or not all(is_whole(row) and 0 <= row < n for row in rows):
         raise ConfigurationError(f"the staleness policy removed the rows {rows}: give numbers from 0 to {n - 1}, once")
-    if len(scores) not in (0, len(rows)):
-        raise ConfigurationError(f"the staleness policy gave {len(scores)} scores for {len(rows)} rows: give one each")
+    if len(scores) not in (0, len(rows)) or not all(as_finite(score) is not None for score in scores):
+        raise ConfigurationError(f"the staleness policy gave {scores} for {len(rows)} rows: give a finite number each")
     return rows, scores or [None] * len(rows)
+
+
+def _checked_memory(memory: Any, owner: str) -> dict[str, float]:
+    """What a part wants to remember, which a snapshot must be able to hold."""
+    pairs: list[tuple[Any, Any]] = list(memory.items()) if isinstance(memory, dict) else [(None, None)]
+    if not all(isinstance(key, str) and as_finite(value) is not None for key, value in pairs):
+        raise ConfigurationError(f"the {owner} wants to remember {memory!r}: give a dict of finite numbers by name")
+    return {key: float(value) for key, value in pairs}
 
 
 def _checked_count(name: str, value: Any, least: int = 0) -> int:

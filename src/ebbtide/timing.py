@@ -18,6 +18,7 @@ class Occasion:
     landing: float  # when it is expected to return
     timescale: float | None = None  # l_T, unless the model has none by the clock
     until: float = inf  # the latest moment that the query may be for
+    told: int = 0  # how many observations were ever told
     memory: Memory = field(default_factory=dict)  # what the timing returned last
 
 
@@ -58,8 +59,9 @@ class Immediate:
 class WithinHorizon:
     """ABO (Nyikosa, Osborne and Roberts, 2018): the best moment up to a fraction of l_T ahead, then wait for it.
 
-    Only once l_T has settled: from the fifth fit on, when it has changed by less than a tenth of itself an ask,
-    |l_T(k) − l_T(k−4)|/4 < 0.1·l_T(k), on three asks in a row. Before that, at once.
+    Only once l_T has settled: from the fifth fit on, when it has changed by less than a tenth of itself a fit,
+    |l_T(k) − l_T(k−4)|/4 < 0.1·l_T(k), three times in a row. Before that, at once. An ask without new observations is
+    no new fit.
     """
 
     fraction: float = 1.0 / 3.0
@@ -74,7 +76,8 @@ class WithinHorizon:
         now, landing, timescale = occasion.now, occasion.landing, occasion.timescale
         if timescale is None:
             return Window(landing, landing, occasion.memory)
-        memory = _with_fit(occasion.memory, timescale)
+        known = occasion.memory.get("told") == occasion.told
+        memory = occasion.memory if known else _with_fit(occasion.memory, timescale) | {"told": float(occasion.told)}
         latest = now + self.fraction * timescale if memory["calm"] >= CALM_ASKS else landing
         return Window(landing, max(landing, latest), memory)
 

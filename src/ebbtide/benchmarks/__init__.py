@@ -37,7 +37,10 @@ def names() -> list[str]:
 def get(name: str, **options: Any) -> Problem:
     """A problem by name; `temperature` takes a `day`, `wlan` and `moving-peaks` a `seed`."""
     if name in _SEEDED:
-        return _SEEDED[name](**options)
+        try:
+            return _SEEDED[name](**options)
+        except TypeError as error:
+            raise ConfigurationError(f"{name} does not take these options: {error}") from error
     if name not in PROBLEMS:
         raise ConfigurationError(f"benchmark {name!r} is unknown; choose one of {names()}")
     if options:

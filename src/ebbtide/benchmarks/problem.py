@@ -21,13 +21,20 @@ SIGNAL_SAMPLE = 2**14
 class Problem(ABC):
     """f(x, t), to be maximized over x at every t. Time runs from 0 to 1; x is in the function's own units.
 
-    A subclass gives `name`, `bounds` (d, 2) and `values`; `best` too where the maximizer is known.
+    A subclass gives `bounds` (d, 2) and `values`, `best` too where the maximizer is known, and perhaps a `name`.
     """
 
     name: str
     bounds: Array
     log: bool = False  # whether the parameters are searched on a logarithmic scale
     temporal: Matern = Matern(1.5)  # the kernel in time that the paper uses for it
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "bounds" in vars(cls):
+            cls.bounds = np.asarray(cls.bounds, dtype=float)
+        if not hasattr(cls, "name"):
+            cls.name = cls.__name__.lower()
 
     @abstractmethod
     def values(self, X: Array, t: Array) -> Array:
@@ -85,8 +92,8 @@ class Problem(ABC):
 
     @cached_property
     def _trajectory(self) -> Trajectory:
-        """The maximizer on a grid of times: shipped with the package, or traced now (some seconds)."""
-        return shipped(self.instance) or trace(self)
+        """The maximizer on a grid of times: shipped with the package, or traced now (up to half a minute)."""
+        return shipped(self.instance, self) or trace(self)
 
     @cached_property
     def signal(self) -> Array:

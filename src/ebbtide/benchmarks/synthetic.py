@@ -4,7 +4,6 @@ They are minimization problems: −f is maximized. z has one row a point, (m, d 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,26 +13,20 @@ from ebbtide.benchmarks.problem import Problem
 Function = Callable[[Array], Array]
 
 
-@dataclass(repr=False, eq=False)
 class Synthetic(Problem):
     """−f on [low, high]^(d+1); `minimizer` is every coordinate of the minimum, where it never moves."""
 
-    name: str
-    function: Function
-    low: float
-    high: float
-    d: int
-    minimizer: float | None = None
-    bounds: Array = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.bounds = np.tile([self.low, self.high], (self.d, 1))
+    def __init__(
+        self, name: str, function: Function, low: float, high: float, d: int, minimizer: float | None = None
+    ) -> None:
+        self.name, self.function, self.low, self.high, self.minimizer = name, function, low, high, minimizer
+        self.bounds = np.tile([low, high], (d, 1))
 
     def values(self, X: Array, t: Array) -> Array:
         return -self.function(np.column_stack([X, self.low + (self.high - self.low) * t]))
 
     def best(self, t: Array) -> Array | None:
-        return None if self.minimizer is None else np.full((len(t), self.d), self.minimizer)
+        return None if self.minimizer is None else np.full((len(t), self.dim), self.minimizer)
 
 
 def rastrigin(z: Array) -> Array:

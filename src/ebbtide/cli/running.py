@@ -56,7 +56,7 @@ def _table(benchmark: str, runs: dict[str, list[Run]], protocol: Protocol) -> Ta
         "Size: active observations. Response: seconds from ask to query."
     )
     table = Table(title=title, caption=caption)
-    table.add_column("algorithm")
+    table.add_column("algorithm", no_wrap=True)
     for name in ("average regret", "over time", "queries", "size", "response"):
         table.add_column(name, justify="right", no_wrap=True)
     for name, outcomes in runs.items():

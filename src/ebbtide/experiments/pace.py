@@ -5,7 +5,7 @@ result; a measured one is a statement about one machine, a modelled one the same
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, repeat
@@ -69,7 +69,7 @@ class Modelled:
     coefficients: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        numbers = tuple(map(as_finite, self.coefficients))
+        numbers = tuple(map(as_finite, self.coefficients)) if isinstance(self.coefficients, Iterable) else ()
         if not numbers or any(c is None or c < 0.0 for c in numbers) or not any(numbers):
             raise ConfigurationError(f"coefficients={self.coefficients!r}: give finite numbers ≥ 0, not all 0")
 
@@ -118,7 +118,7 @@ CALIBRATIONS = {
     # Fit and acquisition of the field's usual stack. The reference's O(n⁴) criterion is left out: W-DBO alone would
     # pay for an implementation.
     "botorch": Modelled((0.9, 0.004)),
-    # What this engine takes, fitted by `make perf-field`.
+    # What this engine takes, fitted by `make perf-pace`.
     "ebbtide": Modelled((0.004, 2.5e-5, 1e-7)),
 }
 

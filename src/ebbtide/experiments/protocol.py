@@ -26,14 +26,15 @@ class Protocol:
         for name in ("duration", "initial_share", "noise", "evaluation"):
             value = as_finite(getattr(self, name))
             if value is None or value < 0.0:
-                raise ConfigurationError(f"{name}={getattr(self, name)!r}: give a finite number ≥ 0")
+                raise ConfigurationError(f"{name}={getattr(self, name)!r}: give a finite number that is not negative")
         if self.duration == 0.0 or self.initial_share >= 1.0:
             raise ConfigurationError(
                 f"duration={self.duration!r}, initial_share={self.initial_share!r}: that leaves no time for a query"
             )
         if not (is_whole(self.n_initial) and self.n_initial >= 0):
             raise ConfigurationError(f"n_initial={self.n_initial!r}: give a whole number ≥ 0")
-        _ = self.pace
+        if not all(callable(getattr(self.pace, method, None)) for method in ("clock", "stopwatch")):
+            raise ConfigurationError(f"compute={self.compute!r}: give a name, such as 'measured', or a Modelled(...)")
 
     @property
     def pace(self) -> Pace:

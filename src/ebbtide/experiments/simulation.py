@@ -17,6 +17,7 @@ from ebbtide.kernels import Matern
 from ebbtide.linalg import one_blas_thread
 from ebbtide.optimizer import Optimizer
 from ebbtide.records import Asked, Event, Observation
+from ebbtide.space import is_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +58,7 @@ class Run:
         """What it takes to do it again."""
         from ebbtide import __version__
 
-        protocol = asdict(replace(self.protocol, compute=str(self.protocol.compute)))
+        protocol = asdict(self.protocol) | {"compute": str(self.protocol.compute)}
         return {
             "problem": self.problem,
             "algorithm": self.algorithm,
@@ -86,6 +87,8 @@ def run(
     True
     """
     began = time.perf_counter()
+    if not (is_whole(seed) and seed >= 0):
+        raise ConfigurationError(f"seed={seed!r}: give a whole number ≥ 0")
     problem = benchmarks.get(problem) if isinstance(problem, str) else problem
     protocol = Protocol() if protocol is None else protocol
     label = algorithm if isinstance(algorithm, str) else repr(algorithm)
@@ -130,7 +133,8 @@ class _Simulation:
             callbacks=[self._note],
         )
         self.names = list(problem.space)
-        self.initial_rng, self.noise_rng = (np.random.default_rng([seed, stream]) for stream in (1, 2))
+        # Keys of four numbers, so that no ask's own (seed, k) is among them.
+        self.initial_rng, self.noise_rng = (np.random.default_rng([seed, 0, 7, stream]) for stream in (1, 2))
         self.noise_std = float(np.sqrt(protocol.noise) * problem.signal.std())
         self.rows: list[tuple[float, ...]] = []
         self.last_asked: Asked | None = None

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -34,7 +34,7 @@ class View:
 
     @property
     def timescale(self) -> float | None:
-        """l_T, or None for a model without time."""
+        """l_T, or None for a model without time; in the clock's unit, or in steps for a kernel by steps."""
         return self.posterior.kernel.timescale
 
     @property
@@ -42,6 +42,11 @@ class View:
         """Now, on the axis of the temporal kernel: the clock's time, or the next index for a kernel by steps."""
         temporal = self.posterior.kernel.temporal
         return float(self.told) if temporal is not None and temporal.by_step else self.now
+
+    @property
+    def ages(self) -> Array:
+        """How long ago each observation was made, in the unit of `timescale`."""
+        return self.present - self.posterior.t
 
 
 @dataclass(frozen=True)
@@ -57,9 +62,13 @@ class Verdict:
 class Staleness(Protocol):
     """A policy's own memory is the `state` it returned last (plain numbers, so that it can be stored)."""
 
-    @property
-    def capacity(self) -> int | None:
-        """The most observations that may stay, or None."""
-        return None
+    if TYPE_CHECKING:
+
+        @property
+        def capacity(self) -> int | None:
+            """The most observations that may stay, or None."""
+            return None
+    else:
+        capacity = None  # a plain default, so that a policy may have it as a field or as a property
 
     def review(self, view: View) -> Verdict: ...

@@ -44,7 +44,7 @@ class PeriodicReset(Staleness):
 def _fitted_epsilon(view: View) -> float:
     """ε of k_S · (1 − ε)^{steps/2}, starting from the model's other hyperparameters and the ε fitted last."""
     spatial, noise = view.posterior.kernel.spatial, view.posterior.noise
-    limits = TimeLimits.of(interval=1.0, span=view.told)
+    limits = TimeLimits.in_steps()
     prior = weak_prior(spatial.ard, view.posterior.X.shape[1], limits, view.inference)
     steps = limits.typical if not view.state else -2.0 / log(1.0 - view.state["epsilon"])
     start = Hyperparameters(view.posterior.kernel.scale, spatial.lengthscale, steps, noise)

@@ -27,10 +27,14 @@ class SlidingWindow(Staleness):
     def __post_init__(self) -> None:
         if self.size is None and self.duration is None:
             raise ConfigurationError("size=None, duration=None: a window has a size, a duration, or both")
-        if self.size is not None and not (is_whole(self.size) and self.size > 0):
-            raise ConfigurationError(f"size={self.size!r}: give a whole number > 0, or None")
-        if self.duration is not None and (as_finite(self.duration) or 0.0) <= 0.0:
-            raise ConfigurationError(f"duration={self.duration!r}: give a time > 0 in the clock's unit, or None")
+        if self.size is not None:
+            if not (is_whole(self.size) and self.size > 0):
+                raise ConfigurationError(f"size={self.size!r}: give a whole number > 0, or None")
+            object.__setattr__(self, "size", int(self.size))
+        if self.duration is not None:
+            if (as_finite(self.duration) or 0.0) <= 0.0:
+                raise ConfigurationError(f"duration={self.duration!r}: give a time > 0 in the clock's unit, or None")
+            object.__setattr__(self, "duration", float(self.duration))
 
     @property
     def capacity(self) -> int | None:

@@ -15,7 +15,6 @@ from ebbtide.records import Trial
 from ebbtide.space import Categorical, Float, Int, Parameter
 from ebbtide.testing.expectations import expect
 
-PLANE: dict[str, Parameter] = {"a": Float(-1.0, 1.0), "b": Float(-1.0, 1.0)}
 MIXED: dict[str, Parameter] = {
     "power": Float(1.0, 300.0, log=True),
     "width": Int(1, 8),
@@ -26,9 +25,15 @@ STEPS = 30
 Value = Callable[[dict[str, Any], float], float]
 
 
+def _cube(algorithm: Algorithm) -> dict[str, Parameter]:
+    """As many numbers as the kernel has lengthscales; two if it has one."""
+    width = len(algorithm.spatial.lengthscale) if isinstance(algorithm.spatial.lengthscale, tuple) else 2
+    return {f"x{i}": Float(-1.0, 1.0) for i in range(width)}
+
+
 def _hill(params: dict[str, Any], t: float) -> float:
     top = 0.6 * math.sin(t / 12.0)
-    return math.exp(-3.0 * ((params["a"] - top) ** 2 + (params["b"] + top) ** 2))
+    return math.exp(-3.0 * sum((value - top) ** 2 for value in params.values()))
 
 
 def _mixed(params: dict[str, Any], t: float) -> float:
@@ -39,11 +44,13 @@ def _mixed(params: dict[str, Any], t: float) -> float:
 
 def _optimizer(
     algorithm: Algorithm,
-    space: dict[str, Parameter],
+    space: dict[str, Parameter] | None = None,
     seed: int = 0,
     direction: Literal["minimize", "maximize"] = "maximize",
 ) -> Optimizer:
-    return Optimizer(space, direction=direction, algorithm=algorithm, clock=ManualClock(), seed=seed)
+    return Optimizer(
+        space or _cube(algorithm), direction=direction, algorithm=algorithm, clock=ManualClock(), seed=seed
+    )
 
 
 def _step(opt: Optimizer, value: Value) -> Trial:
@@ -59,11 +66,11 @@ def _trials(opt: Optimizer, value: Value = _hill, steps: int = STEPS) -> list[Tr
 
 
 def asks_are_feasible_and_finite(algorithm: Algorithm) -> None:
-    space = PLANE if algorithm.spatial.ard else MIXED  # one lengthscale a coordinate: two of them
-    opt = _optimizer(algorithm, space)
+    mixed = not algorithm.spatial.ard  # one lengthscale a coordinate goes with one width of the space only
+    opt = _optimizer(algorithm, MIXED if mixed else None)
     for _ in range(STEPS):
         now = opt.clock.now()
-        trial = _step(opt, _hill if space is PLANE else _mixed)
+        trial = _step(opt, _mixed if mixed else _hill)
         expect(opt.space.check(trial.params) == trial.params, f"{trial.params} is not what the space holds")
         expect(now <= trial.time < math.inf, f"a query asked for at {now} is for {trial.time}")
     best = opt.recommend()
@@ -74,20 +81,20 @@ def asks_are_feasible_and_finite(algorithm: Algorithm) -> None:
 
 
 def same_seed_same_asks(algorithm: Algorithm) -> None:
-    first, second = (_trials(_optimizer(algorithm, PLANE, seed=3)) for _ in range(2))
+    first, second = (_trials(_optimizer(algorithm, seed=3)) for _ in range(2))
     expect(first == second, "two runs with the same seed, clock and values asked for different things")
-    other = _trials(_optimizer(algorithm, PLANE, seed=4), steps=3)
+    other = _trials(_optimizer(algorithm, seed=4), steps=3)
     expect(first[:3] != other, "another seed asked for the very same things")
 
 
 def reads_leave_no_trace(algorithm: Algorithm) -> None:
-    plain = _trials(_optimizer(algorithm, PLANE))
-    opt = _optimizer(algorithm, PLANE)
+    plain = _trials(_optimizer(algorithm))
+    opt = _optimizer(algorithm)
     read = []
     for _ in range(STEPS):
         read.append(_step(opt, _hill))
         opt.recommend()
-        opt.predict({"a": 0.1, "b": 0.2})
+        opt.predict(read[-1].params)
         _ = opt.hyperparameters, opt.history, opt.dataset, opt.guards
         if algorithm.temporal is not None:
             opt.relevance()
@@ -95,8 +102,8 @@ def reads_leave_no_trace(algorithm: Algorithm) -> None:
 
 
 def goes_on_from_a_snapshot(algorithm: Algorithm) -> None:
-    plain = _trials(_optimizer(algorithm, PLANE))
-    opt, resumed = _optimizer(algorithm, PLANE), []
+    plain = _trials(_optimizer(algorithm))
+    opt, resumed = _optimizer(algorithm), []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "study.json"
         for k in range(STEPS):
@@ -108,13 +115,13 @@ def goes_on_from_a_snapshot(algorithm: Algorithm) -> None:
 
 
 def minimizing_mirrors_maximizing(algorithm: Algorithm) -> None:
-    up = _trials(_optimizer(algorithm, PLANE, direction="maximize"))
-    down = _trials(_optimizer(algorithm, PLANE, direction="minimize"), lambda params, t: -_hill(params, t))
+    up = _trials(_optimizer(algorithm, direction="maximize"))
+    down = _trials(_optimizer(algorithm, direction="minimize"), lambda params, t: -_hill(params, t))
     expect(up == down, "minimizing −f asked for other things than maximizing f")
 
 
 def keeps_count_of_everything(algorithm: Algorithm) -> None:
-    opt = _optimizer(algorithm, PLANE)
+    opt = _optimizer(algorithm)
     _trials(opt)
     expect(len(opt.history) == STEPS, f"{STEPS} values were told, and the history has {len(opt.history)}")
     active = [observation for observation in opt.history if observation.active]
@@ -128,10 +135,10 @@ def stays_within_its_capacity(algorithm: Algorithm) -> None:
     capacity = algorithm.staleness.capacity
     if capacity is None:
         return
-    opt = _optimizer(algorithm, PLANE)
+    opt = _optimizer(algorithm)
     wait_until(opt.clock, float(capacity + 20))
     for k in range(capacity + 20):
-        place = {"a": math.sin(2.4 * k), "b": math.cos(1.7 * k)}
+        place = {name: math.sin((2.4 + i) * k) for i, name in enumerate(_cube(algorithm))}
         opt.tell(place, _hill(place, float(k)), time=float(k))
     opt.ask()
     expect(len(opt.dataset) <= capacity, f"{len(opt.dataset)} observations are active, and the capacity is {capacity}")
@@ -139,7 +146,7 @@ def stays_within_its_capacity(algorithm: Algorithm) -> None:
 
 def survives_hard_times(algorithm: Algorithm) -> None:
     """Failures, constants, outliers, batches, late and repeated values: warnings perhaps, but an ask every time."""
-    opt = _optimizer(algorithm, PLANE)
+    opt = _optimizer(algorithm)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EbbtideWarning)
         for k in range(STEPS):
@@ -148,7 +155,7 @@ def survives_hard_times(algorithm: Algorithm) -> None:
             opt.tell(batch[1], 1e12 if k == 20 else 1.0)
             if k % 3:
                 opt.tell(batch[0], failed=True)
-            opt.tell({"a": 0.0, "b": 0.0}, 1.0, time=opt.clock.now() / 2.0)
+            opt.tell(dict.fromkeys(_cube(algorithm), 0.0), 1.0, time=opt.clock.now() / 2.0)
             wait_until(opt.clock, opt.clock.now() + (0.0 if k % 2 else 1.0))
         last = opt.ask()
     expect(opt.space.check(last.params) == last.params, f"{last.params} is not what the space holds")

@@ -73,6 +73,7 @@ def has_an_optimum_that_is_attained(problem: Problem) -> None:
 def knows_its_noise(problem: Problem) -> None:
     X, t = _points(problem, 2**13)
     usual = math.sqrt(0.05) * float(problem(X, t).std())
+    expect(usual > 0.0, "the function is constant: there is nothing to optimize")
     expect(0.8 < problem.noise_std / usual < 1.25, f"noise_std is {problem.noise_std:g}, and 5 % would be {usual:g}")
 
 
