@@ -1,6 +1,7 @@
 """The baselines against literal transcriptions of their sources."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -307,6 +308,29 @@ def test_optimize_waits_for_abos_moment(clock):
     opt.optimize(measure, duration=60.0)
     assert max(np.diff(asked)) > 1.5
     assert asked[-1] <= 60.0
+
+
+def test_optimize_does_not_wait_for_a_clock_that_went_back():
+    class Stumbling(eb.ManualClock):
+        """It falls back by an hour in every third reading, for that reading."""
+
+        readings = 0
+
+        def now(self):
+            type(self).readings += 1
+            return super().now() - (3600.0 if type(self).readings % 3 == 0 else 0.0)
+
+    clock = Stumbling(start=1e6)
+    opt = optimizer("keep-all", clock, n_initial=3)
+
+    def measure(params, t):
+        clock.advance(1.0)
+        return params["x"]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", eb.ClockWarning)
+        opt.optimize(measure, duration=20.0)
+    assert clock._now < 1e6 + 4000.0
 
 
 def test_the_posterior_over_an_interval_and_its_gradient(rng):

@@ -36,7 +36,6 @@ from ebbtide.errors import (
 from ebbtide.gaussian_process import Posterior, condition
 from ebbtide.guards import Guard
 from ebbtide.inference import MIN_ROWS, Prior, TimeLimits, fit, weak_prior
-from ebbtide.kernels import SpaceTimeKernel
 from ebbtide.ledger import Ledger
 from ebbtide.likelihood import Hyperparameters
 from ebbtide.linalg import one_blas_thread
@@ -209,30 +208,42 @@ class Optimizer:
     def _acquire(self, step: "_Step", posterior: Posterior, now: float, until: float, rng: np.random.Generator) -> None:
         """The acquisition's maximum at the moment that the query is for (line 5), or over those that it may be for."""
         n = len(posterior)
-        timescale = self._clock_timescale(posterior.kernel)
-        lease = TimeLimits.of(self._ledger.interval, 0.0).typical if timescale is None else timescale
-        pending = [p for p in islice(self._ledger.newest_pending(), MAX_PENDING) if now - p.time <= lease]
-        if pending:
-            X = np.array([self.space.encode(p.params) for p in pending])
-            posterior = posterior.believing(X, np.array([self._moment(p.time) for p in pending]))
+        posterior = self._believing_pending(posterior, now)
         landing = now + median(self._state.responses or [0.0])
-        drifting = timescale is not None and not self._by_step
-        fitted = timescale if drifting and (step.hyper or self._state.hyper) else None
-        occasion = Occasion(now, landing, fitted, until, len(self._ledger.history), dict(self._state.timing))
-        window = self.algorithm.timing.window(occasion)
-        if not -math.inf < window.earliest <= window.latest < math.inf:
-            raise ConfigurationError(f"{self.algorithm.timing!r} gave {window}: earliest ≤ latest, two finite times")
-        last = max(landing, until)
-        earliest, latest = min(window.earliest, last), min(window.latest, last)
-        step.timing = _checked_memory(window.memory, "timing")
-        if drifting and latest > earliest:
+        earliest, latest = self._window(step, now, landing, until)
+        if latest > earliest and self._sees_the_clock:
             interval = posterior.during(earliest, latest)
             step.x, chosen = maximize_over(self.algorithm.acquisition, interval, self.space, rng, n)
         else:
-            chosen = earliest  # without a clock in the model, no moment is better than another
+            chosen = earliest  # to a model that does not see the clock, no moment is better than another
             moment = posterior.at(self._moment(chosen))
             step.x = maximize(self.algorithm.acquisition, moment, self.space, rng, n)
         step.wait = chosen if chosen > landing else None
+
+    def _believing_pending(self, posterior: Posterior, now: float) -> Posterior:
+        """What was asked and not yet told is believed at the posterior mean, for one l_T."""
+        interval, timescale = self._ledger.interval, posterior.kernel.timescale
+        if timescale is None:
+            lease = TimeLimits.of(interval, span=0.0).typical
+        else:
+            lease = timescale * interval if self._by_step else timescale
+        pending = [p for p in islice(self._ledger.newest_pending(), MAX_PENDING) if now - p.time <= lease]
+        if not pending:
+            return posterior
+        X = np.array([self.space.encode(p.params) for p in pending])
+        return posterior.believing(X, np.array([self._moment(p.time) for p in pending]))
+
+    def _window(self, step: "_Step", now: float, landing: float, until: float) -> tuple[float, float]:
+        """The moments that the timing lets the acquisition choose among."""
+        hyper = step.hyper or self._state.hyper
+        timescale = hyper.timescale if hyper is not None and self._sees_the_clock else None
+        told, memory = len(self._ledger.history), dict(self._state.timing)
+        window = self.algorithm.timing.window(Occasion(now, landing, timescale, until, told, memory))
+        if not -math.inf < window.earliest <= window.latest < math.inf:
+            raise ConfigurationError(f"{self.algorithm.timing!r} gave {window}: earliest ≤ latest, two finite times")
+        step.timing = _checked_memory(window.memory, "timing")
+        last = max(landing, until)
+        return min(window.earliest, last), min(window.latest, last)
 
     def _dated_before(self, step: "_Step", now: float) -> Rows:
         """All active rows, but for those that a clock has left in the future for good."""
@@ -274,7 +285,7 @@ class Optimizer:
 
         To a model that does not look at the clock it makes no difference.
         """
-        if self.algorithm.temporal is None or self._by_step:
+        if not self._sees_the_clock:
             return np.zeros(len(self._ledger), dtype=bool)
         hyper = self._state.hyper
         timescale = None if hyper is None else hyper.timescale
@@ -285,6 +296,10 @@ class Optimizer:
         """Whether the model counts observations told instead of looking at the clock (TV-GP-UCB)."""
         return self.algorithm.temporal is not None and self.algorithm.temporal.by_step
 
+    @property
+    def _sees_the_clock(self) -> bool:
+        return self.algorithm.temporal is not None and not self._by_step
+
     def _moments(self, rows: Rows) -> Array:
         """Where active rows lie on the temporal kernel's axis."""
         return self._ledger.lines[rows].astype(float) if self._by_step else self._ledger.dataset.t[rows]
@@ -292,11 +307,6 @@ class Optimizer:
     def _moment(self, time: float) -> float:
         """The same for what has not been told: by steps, everything that comes is at the next index."""
         return float(len(self._ledger.history)) if self._by_step else time
-
-    def _clock_timescale(self, kernel: SpaceTimeKernel) -> float | None:
-        """l_T in the clock's unit, also where it is fitted in steps."""
-        timescale = kernel.timescale
-        return timescale * self._ledger.interval if timescale is not None and self._by_step else timescale
 
     def _commit(self, step: "_Step", now: float) -> tuple[Observation, ...]:
         self._state.hyper = step.hyper or self._state.hyper
@@ -471,7 +481,8 @@ class Optimizer:
         stalled = 0
         while (elapsed := self._read_clock() - start) < duration:
             trial = self.ask(until=start + duration)
-            wait_until(self.clock, trial.time)
+            if trial.time > self._latest_reading:  # a later moment was chosen; a clock that went back is not waited for
+                wait_until(self.clock, trial.time)
             try:
                 value = objective(dict(trial.params), trial.time)
             except BaseException as error:
