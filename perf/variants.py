@@ -8,23 +8,29 @@ signal's variance" was taken over. Each column changes one of these.
 
 import argparse
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+import numpy as np
 from grids import Contender, grid, table
 
 import ebbtide as eb
+from ebbtide.acquisition import Context
+from ebbtide.arrays import Array
 from ebbtide.experiments import Modelled, Protocol
 
 QUIET = Protocol(noise=0.001)
 FAST = Protocol(compute=Modelled((0.9 / 4.0, 0.004 / 4.0)))
 
 
-class WideUCB(eb.UCB):
-    """β four times as large."""
+@dataclass(frozen=True)
+class ScaledUCB:
+    """UCB with β multiplied by `factor`."""
 
-    def __call__(self, mean, std, context):  # type: ignore[no-untyped-def]
-        value, by_mean, by_std = super().__call__(mean, std, context)
-        return value + (value - mean), by_mean, 2.0 * by_std
+    factor: float
+
+    def __call__(self, mean: Array, std: Array, context: Context) -> tuple[Array, Array, Array]:
+        bonus, _, by_std = eb.UCB()(np.zeros_like(mean), std, context)
+        return mean + self.factor**0.5 * bonus, np.ones_like(mean), self.factor**0.5 * by_std
 
 
 def contenders() -> dict[str, Contender]:
@@ -34,7 +40,8 @@ def contenders() -> dict[str, Contender]:
         "noise 0.1 %": Contender("w-dbo", QUIET),
         "4 × as fast": Contender("w-dbo", FAST),
         "both": Contender("w-dbo", replace(FAST, noise=QUIET.noise)),
-        "4 β": Contender(replace(wdbo, acquisition=WideUCB())),
+        "4 β": Contender(replace(wdbo, acquisition=ScaledUCB(4.0))),
+        "β / 4": Contender(replace(wdbo, acquisition=ScaledUCB(0.25))),
         "MLE": Contender(replace(wdbo, inference="mle")),
         "gp-ucb": Contender("gp-ucb"),
         "gp-ucb, noise 0.1 %": Contender("gp-ucb", QUIET),
@@ -48,8 +55,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--benchmarks", nargs="*", default=[name for name in eb.benchmarks.PAPER if name != "wlan"])
+    parser.add_argument("--columns", nargs="*", default=list(contenders()))
     chosen = parser.parse_args()
-    results = grid(chosen.benchmarks, contenders(), chosen.seeds)
+    picked = {name: contender for name, contender in contenders().items() if name in chosen.columns}
+    results = grid(chosen.benchmarks, picked, chosen.seeds)
     sys.stdout.write(table(results, "regret") + "\n" + table(results, "queries"))
 
 
