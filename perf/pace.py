@@ -3,7 +3,7 @@
 make perf-pace
 
 Runs of W-DBO that hardly forget (α = 0.001, so that the criterion is computed at every ask), with measured response
-times; then Δt(n) = c0 + c1 n + c2 n² with non-negative coefficients, fitted to the relative error.
+times; then Δt(n) = c0 + c1 n + c2 n² with non-negative coefficients, fitted to the medians by relative error.
 """
 
 import sys
@@ -25,8 +25,10 @@ def main() -> None:
         sizes.append(outcome.columns["n"] + outcome.columns["removed"])
         seconds.append(outcome.columns["response_s"] / SPEED)
     n, s = np.concatenate(sizes).astype(float), np.concatenate(seconds)
-    basis = np.column_stack([np.ones_like(n), n, n**2])
-    coefficients, _ = nnls(basis / s[:, None], np.ones_like(s))
+    bins = [np.abs(n - centre) <= 5 for centre in range(20, int(n.max()) - 5, 10)]
+    centres, medians = np.array([(n[b].mean(), np.median(s[b])) for b in bins if b.any()]).T
+    basis = np.column_stack([np.ones_like(centres), centres, centres**2])
+    coefficients, _ = nnls(basis / medians[:, None], np.ones_like(medians))
     sys.stdout.write(f"Modelled(({', '.join(f'{c:.2g}' for c in coefficients)}))\n\n")
     sys.stdout.write("| n | measured (ms) | modelled (ms) |\n|---|---|---|\n")
     for low in (20, 50, 100, 200, 400):

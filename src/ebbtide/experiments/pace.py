@@ -119,7 +119,7 @@ CALIBRATIONS = {
     # pay for an implementation.
     "botorch": Modelled((0.9, 0.004)),
     # What this engine takes, fitted by `make perf-pace`.
-    "ebbtide": Modelled((0.004, 2.5e-5, 1e-7)),
+    "ebbtide": Modelled((0.004, 0.0, 1.6e-7)),
 }
 
 
