@@ -35,7 +35,7 @@ def test_there_is_code_to_run():
     assert len(python_blocks("docs/algorithms.md")) >= 3
 
 
-def test_the_policy_of_the_guide_is_short_and_forgets(rng):
+def test_the_policy_of_the_guide_is_short_and_forgets():
     """Ten lines, and they do what they say."""
     (block, *_) = python_blocks("docs/algorithms.md")
     policy = block[block.index("@dataclass") : block.index("mine =")].strip()

@@ -7,7 +7,6 @@ share their curvature) and spends as long between two of them, which at n = 60 w
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import qmc
@@ -32,7 +31,7 @@ def maximize(acquisition: Acquisition, moment: Moment, space: Space, rng: np.ran
     `n` is the number of observations that the acquisition counts (pending ones are not among them).
     """
     pool = np.vstack([_candidates(space, rng), moment.posterior.X[-RECENT:]])
-    return _best(acquisition, moment, space, pool, Counts(n, space.dim))
+    return _best(acquisition, moment, space, pool, n, space.dim)
 
 
 def maximize_over(
@@ -42,15 +41,8 @@ def maximize_over(
     timed = _Timed(space)
     recent = interval.posterior.X[-RECENT:]
     pool = np.vstack([_candidates(timed, rng), np.column_stack([recent, rng.random(len(recent))])])
-    best = _best(acquisition, interval, timed, pool, Counts(n, space.dim))
+    best = _best(acquisition, interval, timed, pool, n, space.dim)
     return best[:-1], float(interval.time(best[-1]))
-
-
-class Counts(NamedTuple):
-    """What an acquisition counts: active observations, and parameters."""
-
-    n: int
-    dim: int
 
 
 class _Timed:
@@ -72,10 +64,11 @@ class _Timed:
 
 
 def _best(
-    acquisition: Acquisition, predictor: Moment | Interval, space: Space | _Timed, pool: Array, counts: Counts
+    acquisition: Acquisition, predictor: Moment | Interval, space: Space | _Timed, pool: Array, n: int, dim: int
 ) -> Array:
+    """From the best of the pool uphill; n and dim are what the acquisition counts."""
     mean, std = predictor.predict(pool)
-    context = Context(*counts, float(mean.max()))
+    context = Context(n, dim, float(mean.max()))
 
     def score(X: Array) -> Array:
         return _finite(acquisition(*predictor.predict(X), context)[0])

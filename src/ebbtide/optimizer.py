@@ -171,11 +171,11 @@ class Optimizer:
         few = len(data) < MIN_ROWS
         # After a reset what was fitted is held, and with it the scale that it was fitted on.
         step.standardization = self._state.standardization if few and held else Standardization.of(data.y)
-        z, moments = self._sign * step.standardization.apply(data.y), self._moments(rows)
+        step.z, moments = self._sign * step.standardization.apply(data.y), self._moments(rows)
         if few:
-            return condition(start.kernel(*families), start.noise, data.x, moments, z)
+            return condition(start.kernel(*families), start.noise, data.x, moments, step.z)
         search = held is None or self._state.asks % SEARCH_EVERY == 0
-        fitted = fit(families, start, (data.x, moments, z), self._prior(), search=search, rng=rng)
+        fitted = fit(families, start, (data.x, moments, step.z), self._prior(), search=search, rng=rng)
         step.hyper = fitted.hyper
         step.guards += fitted.guards
         return fitted.posterior
@@ -186,11 +186,10 @@ class Optimizer:
         """What the staleness policy takes out (lines 9-20 and 24)."""
         if len(posterior) == 0 or self._behind(now).any():
             return posterior
-        data = self._ledger.dataset.take(rows)
         view = View(
             posterior,
-            z=self._sign * (step.standardization or Standardization()).apply(data.y),
-            t=data.t,
+            z=step.z,
+            t=self._ledger.dataset.t[rows],
             index=self._ledger.lines[rows],
             told=len(self._ledger.history),
             now=now,
@@ -626,6 +625,7 @@ class _Step:
     """What an ask has worked out, to be committed when all of it has succeeded."""
 
     x: Array = field(default_factory=lambda: np.empty(0))
+    z: Array = field(default_factory=lambda: np.empty(0))  # the standardised values of the rows that are modelled
     hyper: Hyperparameters | None = None
     standardization: Standardization | None = None
     policy: dict[str, float] | None = None

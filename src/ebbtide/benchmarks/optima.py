@@ -1,6 +1,6 @@
 """The moving maximizer of a benchmark on a grid of times, and max_x f(x, t) from it at any time.
 
-Between two grid times the maximizer is taken from either end and from halfway between, whichever is best *at t*:
+Between two grid times the maximizer is taken from either end or from the line between, whichever is best *at t*:
 where it moves smoothly the error is of fourth order in the grid's step, where it jumps of second order, and the
 value is always attained, so a regret is never negative by more than that error.
 """

@@ -16,7 +16,7 @@ from ebbtide.experiments import Protocol, Run
 def run(benchmark: str, algorithms: list[str], seeds: int, protocol: Protocol, out: Path | None) -> None:
     if out is not None:
         _prepare(out)
-    runs = {name: [] for name in algorithms}  # type: dict[str, list[Run]]
+    runs: dict[str, list[Run]] = {name: [] for name in algorithms}
     bar = Progress(TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), console=Console(stderr=True))
     with bar:
         task = bar.add_task(benchmark, total=len(algorithms) * seeds * protocol.duration)
