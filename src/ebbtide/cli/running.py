@@ -1,6 +1,5 @@
 """`ebbtide run`: a table of what each algorithm lost, with a progress bar on the way."""
 
-import importlib.util
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -9,8 +8,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from ebbtide import experiments
+from ebbtide.cli.requirements import need
 from ebbtide.errors import ConfigurationError
-from ebbtide.experiments import Protocol, Run
+from ebbtide.experiments import Protocol, Run, store
 
 
 def run(benchmark: str, algorithms: list[str], seeds: int, protocol: Protocol, out: Path | None) -> None:
@@ -31,16 +31,14 @@ def run(benchmark: str, algorithms: list[str], seeds: int, protocol: Protocol, o
                 outcome = experiments.run(benchmark, name, seed, protocol, progress=show)
                 runs[name].append(outcome)
                 if out is not None:
-                    outcome.frame.to_parquet(out / f"{benchmark}_{name}_seed{seed}.parquet")
+                    store.write(outcome, out / f"{benchmark}_{name}_seed{seed}.parquet")
         bar.update(task, completed=len(algorithms) * seeds * protocol.duration, description=benchmark)
     Console().print(_table(benchmark, runs, protocol))
 
 
 def _prepare(out: Path) -> None:
     """Complain before the work, not after it."""
-    for library in ("pandas", "pyarrow"):
-        if importlib.util.find_spec(library) is None:
-            raise ConfigurationError(f"--out needs {library}: pip install 'ebbtide[experiments]'")
+    need("pandas", "pyarrow")
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -1,6 +1,7 @@
 """The terms on which algorithms are compared (Appendix H.1 of the paper)."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from ebbtide.errors import ConfigurationError
 from ebbtide.experiments.pace import Measured, Modelled, Pace, Wall, pace
@@ -35,6 +36,10 @@ class Protocol:
             raise ConfigurationError(f"n_initial={self.n_initial!r}: give a whole number ≥ 0")
         if not all(callable(getattr(self.pace, method, None)) for method in ("clock", "stopwatch")):
             raise ConfigurationError(f"compute={self.compute!r}: give a name, such as 'measured', or a Modelled(...)")
+
+    def as_dict(self) -> dict[str, Any]:
+        """What a file can hold."""
+        return asdict(self) | {"compute": str(self.compute)}
 
     @property
     def pace(self) -> Pace:

@@ -1,11 +1,14 @@
 """One run of an algorithm on a problem under a protocol."""
 
+import math
+import platform
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy
 
 from ebbtide import algorithms, benchmarks
 from ebbtide.algorithms import Algorithm
@@ -34,11 +37,13 @@ class Run:
     seed: int
     protocol: Protocol
     columns: dict[str, Array]
+    timescales: Array = field(repr=False)  # l_T in seconds as each query's ask fitted it; NaN without one
     average_regret: float  # the paper's: mean over the queries
     time_weighted_regret: float  # mean over time of what the query in force loses, which does not reward slow samplers
     history: list[Observation] = field(repr=False)
     guards: dict[str, int]
     wall_s: float  # how long it took to compute
+    versions: dict[str, str] = field(default_factory=lambda: _versions(), repr=False)
 
     @property
     def frame(self) -> "pd.DataFrame":
@@ -56,17 +61,26 @@ class Run:
     @property
     def provenance(self) -> dict[str, Any]:
         """What it takes to do it again."""
-        from ebbtide import __version__
-
-        protocol = asdict(self.protocol) | {"compute": str(self.protocol.compute)}
         return {
             "problem": self.problem,
             "algorithm": self.algorithm,
             "seed": self.seed,
-            "protocol": protocol,
-            "ebbtide": __version__,
-            "numpy": np.__version__,
+            "protocol": self.protocol.as_dict(),
+            **self.versions,
         }
+
+
+def _versions() -> dict[str, str]:
+    """Of what decides the digits; taken where the run is computed, which may be another machine."""
+    from ebbtide import __version__
+
+    return {
+        "ebbtide": __version__,
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+    }
 
 
 def run(
@@ -94,7 +108,7 @@ def run(
     label = algorithm if isinstance(algorithm, str) else repr(algorithm)
     algorithm = _for(problem, algorithm) if isinstance(algorithm, str) else algorithm
     with one_blas_thread():
-        simulation = _Simulation(problem, algorithm, seed, protocol)
+        simulation = Simulation(problem, algorithm, seed, protocol)
         simulation.observe_initially()
         simulation.pursue(progress or (lambda elapsed: None))
         columns = simulation.columns()
@@ -104,6 +118,7 @@ def run(
             seed,
             protocol,
             columns,
+            np.array(simulation.timescales),
             average_regret=float(columns["regret"].mean()),
             time_weighted_regret=_time_weighted_regret(problem, columns),
             history=simulation.optimizer.history,
@@ -118,7 +133,9 @@ def _for(problem: Problem, name: str) -> Algorithm:
     return replace(algorithm, temporal=problem.temporal) if by_the_clock else algorithm
 
 
-class _Simulation:
+class Simulation:
+    """An optimizer, a problem and a clock, for those who want to look at the optimizer on the way."""
+
     def __init__(self, problem: Problem, algorithm: Algorithm, seed: int, protocol: Protocol) -> None:
         self.problem, self.protocol = problem, protocol
         self.pace = protocol.pace
@@ -137,6 +154,7 @@ class _Simulation:
         self.initial_rng, self.noise_rng = (np.random.default_rng([seed, 0, 7, stream]) for stream in (1, 2))
         self.noise_std = float(np.sqrt(protocol.noise) * problem.signal.std())
         self.rows: list[tuple[float, ...]] = []
+        self.timescales: list[float] = []
         self.last_asked: Asked | None = None
 
     def _note(self, event: Event) -> None:
@@ -166,6 +184,7 @@ class _Simulation:
             f, y = self._measured(x, trial.time)
             asked = self.last_asked
             self.rows.append((trial.time / duration, *x, y, f, asked.active, asked.response, len(asked.removed)))
+            self.timescales.append(self.optimizer.hyperparameters.get("timescale", math.nan))
             self.clock.wait_until(trial.time + self.protocol.evaluation)
             self.optimizer.tell(trial, y)
             progress(min(self.clock.now(), duration))

@@ -1,0 +1,172 @@
+"""`ebbtide compare` and `ebbtide reproduce`: campaigns with a board that shows where they stand."""
+
+import importlib
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table as Screen
+
+from ebbtide import benchmarks
+from ebbtide.algorithms import Algorithm
+from ebbtide.benchmarks import Problem
+from ebbtide.cli.requirements import need
+from ebbtide.errors import ConfigurationError, EbbtideError
+from ebbtide.experiments import Protocol
+from ebbtide.experiments.campaign import Failure, Tally, conduct, grid
+
+QUIET_S = 30.0  # between two lines where there is no terminal
+
+
+class Board:
+    """Done, failed, running, time left; on a terminal a bar that moves, else a line every now and then."""
+
+    def __init__(self) -> None:
+        self.console = Console(stderr=True)
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[note]}"),
+            TimeElapsedColumn(),
+            TextColumn("left:"),
+            TimeRemainingColumn(),
+        )
+        self.bar = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
+        self.tasks: dict[str, Any] = {}
+        self.last_line = 0.0
+
+    def __enter__(self) -> Self:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.bar.stop()
+
+    def show(self, what: str, tally: Tally) -> None:
+        finished, to_do = tally.done + tally.failed, tally.total - tally.stored
+        note = ", ".join(
+            f"{count} {word}"
+            for word, count in (("stored", tally.stored), ("failed", tally.failed), ("running", tally.running))
+            if count
+        )
+        if self.console.is_terminal:
+            if what not in self.tasks or self.bar.tasks[self.tasks[what]].total != to_do:
+                self.tasks[what] = self.bar.add_task(what, total=to_do, note=note)
+            self.bar.update(self.tasks[what], completed=finished, note=note)
+        elif finished == to_do or time.monotonic() - self.last_line > QUIET_S:
+            self.last_line = time.monotonic()
+            self.console.print(f"{what}: {finished} of {to_do} runs done, {note}".rstrip(", "), soft_wrap=True)
+
+
+@contextmanager
+def _safe(out: Path) -> Iterator[None]:
+    """A campaign that is interrupted has lost only what was running."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.stderr.write(f"\nStopped. What was finished is in {out}; the same command goes on from there.\n")
+        sys.exit(130)
+
+
+def compare(
+    problems: Sequence[str], contenders: Sequence[str], seeds: int, protocol: Protocol, out: Path, scheduler: str | None
+) -> None:
+    need("distributed", "matplotlib", "pandas", "pyarrow")
+    from ebbtide.experiments import statistics
+    from ebbtide.experiments.store import Store
+    from ebbtide.experiments.tables import regret_table
+
+    jobs = grid([problem(name) for name in problems], labelled(contenders), seeds, protocol)
+    with Board() as board, _safe(out):
+        campaign = conduct(
+            jobs, Store(out / "runs"), scheduler=scheduler, watch=lambda tally: board.show("compare", tally)
+        )
+    if len(campaign.summary):
+        regret = statistics.compare(campaign.summary, "average_regret")
+        caption = f"Average regret ± standard error; {seeds} seeds, {protocol.duration:g} s, {protocol.compute}"
+        table = regret_table(regret, caption, main=list(regret.means.columns))
+        (out / "regret.md").write_text(table.markdown(), encoding="utf-8")
+        (out / "regret.tex").write_text(table.latex(), encoding="utf-8")
+        campaign.summary.to_csv(out / "runs.csv", index=False, lineterminator="\n")
+        Console().print(_screen(table))
+        Console(stderr=True).print(f"Written to {out}: runs/, runs.csv, regret.md, regret.tex", soft_wrap=True)
+    _report(campaign.failures)
+
+
+def reproduce(what: str, out: Path, quick: bool, seeds: int | None, also: Sequence[str], scheduler: str | None) -> None:
+    need("distributed", "matplotlib", "pandas", "pyarrow")
+    from ebbtide.experiments.reproduction import SECTIONS, Studio, write_report
+
+    with Board() as board, _safe(out):
+        studio = Studio(out, quick, seeds, labelled(also), scheduler, board.show)
+        names = list(SECTIONS) if what == "all" else [what]
+        sections = {}
+        for name in names:
+            board.console.print(f"[bold]{name}[/bold]")
+            sections[name] = section = SECTIONS[name](studio)
+            for text in section.paragraphs:
+                board.console.print(f"  {text}", highlight=False)
+        report = write_report(studio, sections)
+    Console(stderr=True).print(f"Figures, tables and one page with all of it: {report}", soft_wrap=True)
+    _report(studio.failures)
+
+
+def _report(failures: Sequence[Failure]) -> None:
+    """Each failing run with its traceback, at the end, where it is seen."""
+    for failure in failures:
+        job = failure.job
+        sys.stderr.write(f"\nFailed: {job.label} on {job.benchmark}, seed {job.seed}\n{failure.traceback}")
+    if failures:
+        sys.stderr.write(f"\n{len(failures)} of the runs failed; the others are stored.\n")
+        sys.exit(1)
+
+
+# --- names ----------------------------------------------------------------------------------------------------
+
+
+def labelled(names: Sequence[str]) -> dict[str, str | Algorithm]:
+    """Algorithms by name, or as `module:attribute` of one's own."""
+    return {name: name if ":" not in name else _own(name, Algorithm, "an eb.Algorithm") for name in names}
+
+
+def problem(name: str) -> str | Problem:
+    """A benchmark by name, or as `module:attribute` of one's own."""
+    if ":" in name:
+        own: Problem = _own(name, Problem, "an eb.benchmarks.Problem")
+        return own
+    benchmarks.get(name)
+    return name
+
+
+def _own(name: str, kind: type, wanted: str) -> Any:
+    module, _, attribute = name.partition(":")
+    sys.path.insert(0, "")  # as `python -m` does: a file in the working directory is found
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except EbbtideError:
+        raise
+    except Exception as error:
+        raise ConfigurationError(f"{name}: could not be imported ({type(error).__name__}: {error})") from error
+    finally:
+        sys.path.remove("")
+    if not isinstance(found, kind):
+        raise ConfigurationError(f"{name} is {found!r}, not {wanted}")
+    return found
+
+
+def _screen(table: Any) -> Screen:
+    screen = Screen(title=table.caption, caption="bold: lowest; underlined: its 95 % confidence interval overlaps")
+    for i, name in enumerate(table.header):
+        screen.add_column(name, justify="left" if i == 0 else "right")
+    for i, row in enumerate(table.rows):
+        if i in table.line_before_rows:
+            screen.add_section()
+        styles = [" ".join(["bold"] * cell.bold + ["underline"] * cell.underlined) for cell in row]
+        screen.add_row(*(f"[{s}]{cell.text}[/]" if s else cell.text for s, cell in zip(styles, row, strict=True)))
+    return screen

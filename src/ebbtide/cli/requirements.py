@@ -1,0 +1,11 @@
+"""Complain of a missing library before the work, not after it."""
+
+import importlib.util
+
+from ebbtide.errors import ConfigurationError
+
+
+def need(*libraries: str) -> None:
+    for library in libraries:
+        if importlib.util.find_spec(library) is None:
+            raise ConfigurationError(f"this needs {library}: pip install 'ebbtide[experiments]'")

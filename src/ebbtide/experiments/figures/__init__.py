@@ -1,0 +1,1 @@
+"""Figures as in a paper: each function takes data and returns a matplotlib figure; `style.save` writes it."""

@@ -1,0 +1,85 @@
+"""One look for all figures: Okabe and Ito's colours, which the colour-blind can tell apart, and a line style and a
+marker of its own for each algorithm, so that grey print tells them apart as well.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from matplotlib import rc_context
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
+    *("#000000", "#E69F00", "#56B4E9", "#009E73"),
+    *("#F0E442", "#0072B2", "#D55E00", "#CC79A7"),
+)
+GREY = "#8C8C8C"
+
+RC = {
+    "font.size": 9,
+    "font.family": "serif",
+    "mathtext.fontset": "dejavuserif",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#E5E5E5",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "axes.titlesize": 9.5,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 4.5,
+    "figure.dpi": 150,
+    "savefig.dpi": 200,
+    "pdf.fonttype": 42,
+}
+
+
+@dataclass(frozen=True)
+class Look:
+    colour: str
+    dashes: str | tuple[int, tuple[float, ...]]
+    marker: str
+
+
+LOOKS = {
+    "w-dbo": Look(BLACK, "-", "o"),
+    "w-dbo-exact": Look(BLUE, (0, (6, 1.5)), "D"),
+    "gp-ucb": Look(VERMILION, "--", "s"),
+    "r-gp-ucb": Look(GREEN, "-.", "^"),
+    "tv-gp-ucb": Look(ORANGE, (0, (4, 1, 1, 1, 1, 1)), "v"),
+    "et-gp-ucb": Look(PURPLE, ":", "P"),
+    "abo": Look(SKY, (0, (1, 1)), "X"),
+}
+_SPARE = [
+    Look(colour, dashes, marker)
+    for dashes, marker in (("-", "*"), ("--", "h"), ("-.", "<"), (":", ">"))
+    for colour in (GREY, GREEN, BLUE, VERMILION, PURPLE, ORANGE)
+]
+
+
+def look(label: str, others: list[str]) -> Look:
+    """An algorithm's own; one of yours takes the next spare one."""
+    if label in LOOKS:
+        return LOOKS[label]
+    strangers = [name for name in dict.fromkeys(others) if name not in LOOKS]
+    return _SPARE[strangers.index(label) % len(_SPARE)]
+
+
+def panels(rows: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Figure, list[Axes]]:
+    """A figure without a window, and its axes one after the other."""
+    with rc_context(RC):
+        figure = Figure(figsize=size, layout="constrained")
+        grid = figure.subplots(rows, columns, squeeze=False, **options)
+    return figure, list(grid.ravel())
+
+
+def save(figure: Figure, path: Path) -> Path:
+    """As PNG and PDF; the PNG's path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with rc_context(RC):
+        figure.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None})
+        figure.savefig(path.with_suffix(".png"))
+    return path.with_suffix(".png")

@@ -1,0 +1,35 @@
+"""The paper's evidence, one module each: what to run, what to draw from it, and what it says.
+
+    studio = Studio(Path("paper"), quick=True)
+    section = SECTIONS["table"](studio)        # writes its files below the folder, and returns what a report shows
+
+All sections share the folder `runs`: what one has computed, the next one reads.
+"""
+
+from collections.abc import Callable
+
+from ebbtide.experiments.reproduction import (
+    approximation,
+    ard,
+    budget,
+    curves,
+    distances,
+    sensitivity,
+    table,
+    videos,
+)
+from ebbtide.experiments.reproduction.report import write_report
+from ebbtide.experiments.reproduction.studio import Section, Studio
+
+SECTIONS: dict[str, Callable[[Studio], Section]] = {
+    "table": table.make,
+    "curves": curves.make,
+    "sensitivity": sensitivity.make,
+    "approximation": approximation.make,
+    "distances": distances.make,
+    "ard": ard.make,
+    "budget": budget.make,
+    "videos": videos.make,
+}
+
+__all__ = ["SECTIONS", "Section", "Studio", "write_report"]

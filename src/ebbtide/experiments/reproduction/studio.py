@@ -1,0 +1,92 @@
+"""What every section works with: runs, a folder, and the scale of it all."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from ebbtide.algorithms import Algorithm
+from ebbtide.experiments.campaign import Failure, Job, Tally, conduct
+from ebbtide.experiments.figures import style
+from ebbtide.experiments.protocol import Protocol
+from ebbtide.experiments.store import Store
+from ebbtide.experiments.tables import Table
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the report: paragraphs, tables, and pictures (files, with captions)."""
+
+    title: str
+    paragraphs: list[str]
+    tables: list[Table] = field(default_factory=list)
+    pictures: list[tuple[Path, str]] = field(default_factory=list)
+
+
+@dataclass
+class Studio:
+    """`quick` is the same code on two seeds and runs of 40 s instead of the paper's ten and 600 s."""
+
+    out: Path
+    quick: bool = False
+    wanted_seeds: int | None = None
+    also: Mapping[str, str | Algorithm] = field(default_factory=dict)  # beside the seven, in every table and curve
+    scheduler: str | None = None
+    watch: Callable[[str, Tally], object] = lambda what, tally: None
+    failures: list[Failure] = field(default_factory=list)
+
+    @cached_property
+    def store(self) -> Store:
+        return Store(self.out / "runs")
+
+    @property
+    def seeds(self) -> int:
+        return self.wanted_seeds or (2 if self.quick else 10)
+
+    @property
+    def protocol(self) -> Protocol:
+        return Protocol(duration=40.0) if self.quick else Protocol()
+
+    def lasting(self, share: float) -> Protocol:
+        """The protocol with another duration."""
+        return replace(self.protocol, duration=share * self.protocol.duration)
+
+    @property
+    def scale(self) -> str:
+        """For captions."""
+        runs = "1 run" if self.seeds == 1 else f"{self.seeds} runs"
+        return f"{runs} of {self.protocol.duration:g} s, {self.protocol.compute}"
+
+    def run(self, what: str, jobs: Sequence[Job]) -> pd.DataFrame:
+        """The summary of these runs; those that the folder does not hold are made."""
+        campaign = conduct(jobs, self.store, scheduler=self.scheduler, watch=lambda tally: self.watch(what, tally))
+        self.failures += campaign.failures
+        return campaign.summary
+
+    def frames(self, jobs: Sequence[Job]) -> dict[str, list[pd.DataFrame]]:
+        """The frames of these runs, by label."""
+        frames: dict[str, list[pd.DataFrame]] = {}
+        for job in jobs:
+            if self.store.holds(job.key):
+                frames.setdefault(job.label, []).append(self.store.read(job))
+        return frames
+
+    def save_figure(self, figure: Figure, name: str) -> Path:
+        return style.save(figure, self.out / "figures" / name)
+
+    def save_table(self, table: Table, name: str) -> Table:
+        """As Markdown and LaTeX."""
+        folder = self.out / "tables"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{name}.md").write_text(table.markdown(), encoding="utf-8")
+        (folder / f"{name}.tex").write_text(table.latex(), encoding="utf-8")
+        return table
+
+    def save_data(self, data: pd.DataFrame, name: str, *, index: bool = False) -> None:
+        """As CSV."""
+        folder = self.out / "tables"
+        folder.mkdir(parents=True, exist_ok=True)
+        data.to_csv(folder / f"{name}.csv", index=index, lineterminator="\n")
