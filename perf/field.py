@@ -1,4 +1,4 @@
-"""The field: every algorithm on every benchmark of the paper, regret and speed, all from one run.
+"""The field: every algorithm on every benchmark of the paper, regret and speed, all from one campaign.
 
     make perf-field            (or: python perf/field.py --seeds 10 --benchmarks ackley shekel)
 
@@ -12,34 +12,30 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from grids import Contender, Results, grid, one, table
+import pandas as pd
+from campaigns import made, plain, regrets
 
 import ebbtide as eb
 from ebbtide.experiments import Protocol
-
-TITLES = {
-    "regret": "Average regret ± standard error",
-    "over time": "Time-weighted regret ± standard error",
-    "size": "Active observations (mean over the queries)",
-    "queries": "Queries",
-    "seconds": "Seconds that a run takes on one core, two at a time",
-}
+from ebbtide.experiments.campaign import grid
 
 
-def speed(results: Results) -> str:
-    seconds = results.of("seconds").max(axis=2)
-    row, column = np.unravel_index(seconds.argmax(), seconds.shape)
-    where = f"{results.columns[column]} on {results.benchmarks[row]}"
-    return f"The slowest run took {seconds.max():.1f} s ({where}; ≤ 12 wanted).\n"
+def speed(summary: pd.DataFrame) -> str:
+    slowest = summary.loc[summary["wall_s"].idxmax()]
+    where = f"{slowest['algorithm']} on {slowest['problem']}"
+    return f"The slowest run took {slowest['wall_s']:.1f} s ({where}; ≤ 12 wanted).\n"
+
+
+def seconds() -> float:
+    return eb.experiments.run("hartmann3", "keep-all", 0).wall_s
 
 
 def alone_and_together() -> str:
     """Do two runs at once cost more each than one alone?"""
-    job = ("hartmann3", Contender("keep-all"), 0)
     with ProcessPoolExecutor(2) as pool:
-        pool.submit(one, *job).result()
-        alone = [pool.submit(one, *job).result()[-1] for _ in range(3)]
-        together = [[j.result()[-1] for j in [pool.submit(one, *job) for _ in range(2)]] for _ in range(3)]
+        pool.submit(seconds).result()
+        alone = [pool.submit(seconds).result() for _ in range(3)]
+        together = [[job.result() for job in [pool.submit(seconds) for _ in range(2)]] for _ in range(3)]
     ratio = float(np.median(together) / np.median(alone))
     return f"Two runs at once take {ratio:.2f} times as long each as one alone (≤ 1.3 wanted).\n"
 
@@ -50,17 +46,21 @@ def main() -> None:
     parser.add_argument("--benchmarks", nargs="*", default=list(eb.benchmarks.PAPER))
     parser.add_argument("--algorithms", nargs="*", default=eb.algorithms.names())
     parser.add_argument("--compute", default="modelled:botorch")
-    parser.add_argument("--out", type=Path, help="also write the Markdown here")
+    parser.add_argument("--runs", type=Path, help="keep the runs here; another call goes on with them")
     chosen = parser.parse_args()
-    contenders = {name: Contender(name, Protocol(compute=chosen.compute)) for name in chosen.algorithms}
-    results = grid(chosen.benchmarks, contenders, chosen.seeds)
-    parts = [f"{chosen.seeds} seeds, {chosen.compute}\n"]
-    parts += [f"### {title}\n\n{table(results, measure)}" for measure, title in TITLES.items()]
-    parts += [speed(results), alone_and_together()]
-    text = "\n".join(parts)
-    sys.stdout.write(text)
-    if chosen.out:
-        chosen.out.write_text(text, encoding="utf-8")
+    summary = made(
+        grid(chosen.benchmarks, chosen.algorithms, chosen.seeds, Protocol(compute=chosen.compute)), chosen.runs
+    )
+    parts = [
+        f"{chosen.seeds} seeds, {chosen.compute}\n",
+        "### Average regret ± standard error\n\n" + regrets(summary),
+        "### Time-weighted regret ± standard error\n\n" + regrets(summary, "time_weighted_regret"),
+        "### Active observations (mean over the queries)\n\n" + plain(summary, "size"),
+        "### Queries\n\n" + plain(summary, "queries"),
+        speed(summary),
+        alone_and_together(),
+    ]
+    sys.stdout.write("\n".join(parts))
 
 
 if __name__ == "__main__":

@@ -6,10 +6,12 @@ make perf-inference        (or: python perf/inference.py --seeds 10)
 import argparse
 import sys
 from dataclasses import replace
+from pathlib import Path
 
-from grids import Contender, grid, table
+from campaigns import made, plain, regrets
 
 import ebbtide as eb
+from ebbtide.experiments.campaign import grid
 
 MOVING = [
     *("rosenbrock", "shekel", "hartmann3", "hartmann6", "powell", "ackley"),
@@ -21,13 +23,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--benchmarks", nargs="*", default=MOVING)
+    parser.add_argument("--runs", type=Path, help="keep the runs here; another call goes on with them")
     chosen = parser.parse_args()
-    contenders = {}
+    contenders: dict[str, str | eb.Algorithm] = {}
     for name in ("w-dbo", "w-dbo-exact", "keep-all"):
-        contenders[f"{name}, MAP"] = Contender(eb.algorithms.get(name))
-        contenders[f"{name}, MLE"] = Contender(replace(eb.algorithms.get(name), inference="mle"))
-    results = grid(chosen.benchmarks, contenders, chosen.seeds)
-    sys.stdout.write(table(results, "regret") + "\n" + table(results, "size"))
+        contenders[f"{name}, MAP"] = name
+        contenders[f"{name}, MLE"] = replace(eb.algorithms.get(name), inference="mle")
+    summary = made(grid(chosen.benchmarks, contenders, chosen.seeds), chosen.runs)
+    sys.stdout.write(regrets(summary) + "\n" + plain(summary, "size"))
 
 
 if __name__ == "__main__":

@@ -9,14 +9,16 @@ signal's variance" was taken over. Each column changes one of these.
 import argparse
 import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
-from grids import Contender, grid, table
+from campaigns import made, plain, regrets
 
 import ebbtide as eb
 from ebbtide.acquisition import Context
 from ebbtide.arrays import Array
 from ebbtide.experiments import Modelled, Protocol
+from ebbtide.experiments.campaign import grid
 
 QUIET = Protocol(noise=0.001)
 FAST = Protocol(compute=Modelled((0.9 / 4.0, 0.004 / 4.0)))
@@ -33,21 +35,22 @@ class ScaledUCB:
         return mean + self.factor**0.5 * bonus, np.ones_like(mean), self.factor**0.5 * by_std
 
 
-def contenders() -> dict[str, Contender]:
-    wdbo = eb.algorithms.get("w-dbo")
+def variants() -> dict[str, tuple[str | eb.Algorithm, Protocol]]:
+    """A column of the table each: an algorithm and a protocol."""
+    wdbo, usual = eb.algorithms.get("w-dbo"), Protocol()
     return {
-        "w-dbo": Contender("w-dbo"),
-        "noise 0.1 %": Contender("w-dbo", QUIET),
-        "4 × as fast": Contender("w-dbo", FAST),
-        "both": Contender("w-dbo", replace(FAST, noise=QUIET.noise)),
-        "4 β": Contender(replace(wdbo, acquisition=ScaledUCB(4.0))),
-        "β / 4": Contender(replace(wdbo, acquisition=ScaledUCB(0.25))),
-        "MLE": Contender(replace(wdbo, inference="mle")),
-        "gp-ucb": Contender("gp-ucb"),
-        "gp-ucb, noise 0.1 %": Contender("gp-ucb", QUIET),
-        "r-gp-ucb": Contender("r-gp-ucb"),
-        "r-gp-ucb, noise 0.1 %": Contender("r-gp-ucb", QUIET),
-        "r-gp-ucb, multiplier 24": Contender(eb.Algorithm(temporal=None, staleness=eb.PeriodicReset(24.0))),
+        "w-dbo": ("w-dbo", usual),
+        "noise 0.1 %": ("w-dbo", QUIET),
+        "4 × as fast": ("w-dbo", FAST),
+        "both": ("w-dbo", replace(FAST, noise=QUIET.noise)),
+        "4 β": (replace(wdbo, acquisition=ScaledUCB(4.0)), usual),
+        "β / 4": (replace(wdbo, acquisition=ScaledUCB(0.25)), usual),
+        "MLE": (replace(wdbo, inference="mle"), usual),
+        "gp-ucb": ("gp-ucb", usual),
+        "gp-ucb, noise 0.1 %": ("gp-ucb", QUIET),
+        "r-gp-ucb": ("r-gp-ucb", usual),
+        "r-gp-ucb, noise 0.1 %": ("r-gp-ucb", QUIET),
+        "r-gp-ucb, multiplier 24": (eb.Algorithm(temporal=None, staleness=eb.PeriodicReset(24.0)), usual),
     }
 
 
@@ -55,11 +58,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--benchmarks", nargs="*", default=[name for name in eb.benchmarks.PAPER if name != "wlan"])
-    parser.add_argument("--columns", nargs="*", default=list(contenders()))
+    parser.add_argument("--columns", nargs="*", default=list(variants()))
+    parser.add_argument("--runs", type=Path, help="keep the runs here; another call goes on with them")
     chosen = parser.parse_args()
-    picked = {name: contender for name, contender in contenders().items() if name in chosen.columns}
-    results = grid(chosen.benchmarks, picked, chosen.seeds)
-    sys.stdout.write(table(results, "regret") + "\n" + table(results, "queries"))
+    jobs = [
+        job
+        for label, (algorithm, protocol) in variants().items()
+        if label in chosen.columns
+        for job in grid(chosen.benchmarks, {label: algorithm}, chosen.seeds, protocol)
+    ]
+    summary = made(jobs, chosen.runs)
+    sys.stdout.write(regrets(summary) + "\n" + plain(summary, "queries"))
 
 
 if __name__ == "__main__":

@@ -24,9 +24,15 @@ def python_blocks(page):
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if python_blocks(page)])
-def test_the_code_of_a_page_runs_from_top_to_bottom(page):
+def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    blocks = python_blocks(page)
+    if any("__main__" in block for block in blocks):  # it starts processes, so it is a script
+        (tmp_path / "page.py").write_text("\n".join(blocks), encoding="utf-8")
+        subprocess.run([sys.executable, "page.py"], check=True, timeout=300)
+        return
     namespace = {"__name__": "page"}
-    for block in python_blocks(page):
+    for block in blocks:
         exec(compile(block, page, "exec"), namespace)
 
 
