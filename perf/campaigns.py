@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pandas as pd
 
@@ -12,13 +13,13 @@ from ebbtide.experiments.store import Store
 from ebbtide.experiments.tables import regret_table, value_table
 
 
-def made(jobs: Sequence[Job], out: Path) -> pd.DataFrame:
-    """The summary of these runs; those in `out` already are not made again."""
-    campaign = conduct(jobs, Store(out), watch=_show)
+def made(jobs: Sequence[Job], folder: Path | None) -> pd.DataFrame:
+    """The summary of these runs. Those in `folder` are not made again: do not keep it when the engine changes."""
+    with TemporaryDirectory() as fresh:
+        campaign = conduct(jobs, Store(folder or Path(fresh)), watch=_show)
     for failure in campaign.failures:
-        sys.stderr.write(
-            f"{failure.job.label} on {failure.job.benchmark}, seed {failure.job.seed}\n{failure.traceback}"
-        )
+        job = failure.job
+        sys.stderr.write(f"{job.label} on {job.benchmark}, seed {job.seed}\n{failure.traceback}")
     return campaign.summary
 
 
