@@ -36,11 +36,13 @@ class TimeLimits:
     """What the data allows l_T to be: set by the sampling interval and the whole history's span.
 
     A function that changes within ten samples cannot be tracked; but white noise can be mistaken for one.
+    `spread_above` is how far above `typical` is still usual (log; infinite: anything is).
     """
 
     floor: float
     ceiling: float
     typical: float
+    spread_above: float = 1.0
 
     @classmethod
     def of(cls, interval: float, span: float) -> "TimeLimits":
@@ -82,17 +84,18 @@ def weak_prior(ard: bool, dim: int, limits: TimeLimits | None, method: Method) -
     |-----------|---------|---------------------------|-----------------|
     | λ         | 1       | 1.5, 1.5                  | 1e-3 … 1e3      |
     | l_S       | 0.3√d   | 1.5, 0.7                  | 0.005√d … 20√d  |
-    | l_T       | typical | 1, flat                   | floor … ceiling |
+    | l_T       | typical | 1, 1                      | floor … ceiling |
     | σ²/λ      | 0.05    | 2, 1                      | 1e-6 … 100      |
 
     The preferences err on the side of exploring. What a handful of observations cannot explain is rather a short l_S
     than noise, for a model that believes in noise and a flat function never looks elsewhere; and rather either of them
-    than a short l_T, which makes W-DBO forget. Nothing speaks against a long l_T.
+    than a short l_T, which makes W-DBO forget. Data that says nothing of l_T (noise on a flat function) leaves it
+    typical: a model that then takes the world for static never sees the tide come in (docs/results.md, "Ackley").
     """
     root = np.sqrt(dim)
     rows = [(1.0, 1.5, 1.5, 1e-3, 1e3)] + (dim if ard else 1) * [(0.3 * root, 1.5, 0.7, 0.005 * root, 20.0 * root)]
     if limits is not None:
-        rows.append((limits.typical, 1.0, np.inf, limits.floor, limits.ceiling))
+        rows.append((limits.typical, 1.0, limits.spread_above, limits.floor, limits.ceiling))
     rows.append((0.05, 2.0, 1.0, 1e-6, 100.0))
     center, below, above, lower, upper = np.array(rows).T
     weight = 1.0 if method == "map" else 0.0

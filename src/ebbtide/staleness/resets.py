@@ -1,7 +1,7 @@
 """Policies that forget everything at once: after so many observations, or when one surprises."""
 
-from dataclasses import dataclass
-from math import ceil, log, pi, sqrt
+from dataclasses import dataclass, replace
+from math import ceil, inf, log, pi, sqrt
 
 from ebbtide.errors import ConfigurationError
 from ebbtide.inference import MIN_ROWS, TimeLimits, fit, weak_prior
@@ -44,7 +44,7 @@ class PeriodicReset(Staleness):
 def _fitted_epsilon(view: View) -> float:
     """ε of k_S · (1 − ε)^{steps/2}, starting from the model's other hyperparameters and the ε fitted last."""
     spatial, noise = view.posterior.kernel.spatial, view.posterior.noise
-    limits = TimeLimits.in_steps()
+    limits = replace(TimeLimits.in_steps(), spread_above=inf)  # N(ε) counts on an ε as small as the data says
     prior = weak_prior(spatial.ard, view.posterior.X.shape[1], limits, view.inference)
     steps = limits.typical if not view.state else -2.0 / log(1.0 - view.state["epsilon"])
     start = Hyperparameters(view.posterior.kernel.scale, spatial.lengthscale, steps, noise)

@@ -14,7 +14,7 @@ from ebbtide.experiments.figures import style
 MOMENTS = np.linspace(0.0, 1.0, 301)
 
 
-def over_time(title: str, runs: Mapping[str, Sequence[pd.DataFrame]], unit: str = "") -> Figure:
+def over_time(title: str, runs: Mapping[str, Sequence[pd.DataFrame]], unit: str | None = None) -> Figure:
     """Average regret and dataset size over time with their standard errors, and what was paid for what: the response
     time against the regret at the end. `runs` are the frames of each algorithm, a frame a seed.
     """
@@ -27,9 +27,10 @@ def over_time(title: str, runs: Mapping[str, Sequence[pd.DataFrame]], unit: str 
             _band(regret, duration, [statistics.running_regret(frame, MOMENTS) for frame in frames], label, look)
             _band(size, duration, [statistics.size(frame, MOMENTS) for frame in frames], label, look)
             _cross(cost, frames, label, look)
-        regret.set(xlabel="time (s)", ylabel=f"average regret{unit}", title=title)
+        loss = f"average regret ({unit})" if unit else "average regret"
+        regret.set(xlabel="time (s)", ylabel=loss, title=title)
         size.set(xlabel="time (s)", ylabel="active observations", title="dataset size", ylim=(0, None))
-        cost.set(xlabel="response time (s)", ylabel=f"average regret{unit}", title="regret against response time")
+        cost.set(xlabel="response time (s)", ylabel=loss, title="regret against response time")
         regret.set_ylim(*_without_the_first_queries(regret))
         figure.legend(*regret.get_legend_handles_labels(), loc="outside lower center", ncols=len(labels))
     return figure
@@ -115,7 +116,7 @@ def sensitivity(comparison: statistics.Comparison, alone: str) -> Figure:
         for i, (problem, row) in enumerate(relative.iterrows()):
             colour, half = colours[i % 6], (errors.loc[problem] / spread[problem]).to_numpy()
             right.plot(places, row, color=colour, linewidth=0.9, linestyle=("-", "--")[i // 6 % 2], label=str(problem))
-            right.fill_between(places, row - half, row + half, color=colour, alpha=0.07, linewidth=0)
+            right.fill_between(places, row - half, row + half, color=colour, alpha=0.05, linewidth=0)
         right.plot(places, relative.mean(), color=style.BLACK, marker="o", linewidth=2.4, label="average")
         right.set(xlabel="α", ylabel="normalised average regret", title=f"{len(means)} benchmarks", ylim=(-0.1, 1.1))
         for axes in (left, right):
