@@ -74,6 +74,38 @@ def test_white_noise_is_explained_by_noise_not_by_a_function_that_changes_at_onc
     assert short <= 4
 
 
+def fitted_timescales(values, n=120):
+    """In samples, for ten datasets; 50 are typical."""
+    limits = TimeLimits.of(interval=1.0, span=float(n))
+    prior = weak_prior(ard=False, dim=2, limits=limits, method="map")
+    found = []
+    for seed in range(10):
+        draws = np.random.default_rng(seed)
+        X = draws.random((n, 2))
+        data = (X, np.arange(n) * 1.0, values(X, draws))
+        start = Hyperparameters(1.0, 0.4, 50.0, 0.05)
+        found.append(fit(FAMILIES, start, data, prior, search=True, rng=draws).hyper.timescale)
+    return np.array(found)
+
+
+def test_data_that_says_nothing_of_time_does_not_make_the_world_static():
+    """Noise on a flat function for 80 s: W-DBO must not conclude that nothing will change for 800."""
+    found = []
+    for seed in range(5):
+        rng, clock = np.random.default_rng(seed), eb.ManualClock()
+        opt = eb.Optimizer({"a": eb.Float(0, 1), "b": eb.Float(0, 1)}, clock=clock, seed=seed)
+        for _ in range(80):
+            opt.tell(opt.ask(), rng.normal())
+            clock.advance(1.0)
+        found.append(opt.hyperparameters["timescale"])
+    assert np.median(found) < 200.0
+
+
+def test_data_that_shows_no_drift_is_believed():
+    """A function that can be seen not to move."""
+    assert np.median(fitted_timescales(lambda X, rng: np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=len(X)))) > 300.0
+
+
 def test_guards_are_reported(rng):
     X, t, _ = observations(rng, 40)
     limits = TimeLimits(floor=0.01, ceiling=0.02, typical=0.015)
