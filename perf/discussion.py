@@ -1,0 +1,139 @@
+"""The figures behind docs/paper.md: what the paper says of the algorithms, looked up in the runs of its table.
+
+    ebbtide reproduce table --out paper
+    python perf/discussion.py paper
+
+Prints Markdown.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+import ebbtide as eb
+from ebbtide.experiments import Protocol, paper, statistics
+from ebbtide.experiments.reproduction import table
+from ebbtide.experiments.reproduction.studio import Studio
+from ebbtide.experiments.simulation import Simulation
+
+ACKLEY_MOMENTS = np.array([100.0, 200.0, 250.0, 300.0, 350.0, 400.0, 500.0, 600.0])
+NOISE_MOMENTS = (60.0, 150.0, 300.0, 600.0)
+RESETTING = ("et-gp-ucb", "r-gp-ucb")
+WITHIN = 0.1  # of the experiment: how sudden a drop of the dataset's size is
+
+
+def heading(text: str) -> None:
+    sys.stdout.write(f"\n### {text}\n\n")
+
+
+def show(data: pd.DataFrame, digits: int) -> None:
+    lines = [["", *map(str, data.columns)], ["---"] * (len(data.columns) + 1)]
+    lines += [[str(i), *(f"{v:.{digits}f}" for v in row)] for i, row in zip(data.index, data.to_numpy(), strict=True)]
+    sys.stdout.write("\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n")
+
+
+def of(studio: Studio, problem: str) -> dict[str, list[pd.DataFrame]]:
+    return studio.frames([job for job in table.jobs(studio) if job.benchmark == problem])
+
+
+def over_time(studio: Studio, problem: str) -> None:
+    """Average regret so far and dataset size, mean over the seeds."""
+    frames = of(studio, problem)
+    moments = ACKLEY_MOMENTS / studio.protocol.duration
+    for title, measure in (("average regret so far", statistics.running_regret), ("size", statistics.size)):
+        heading(f"{problem}: {title}, at a time (s)")
+        rows = {name: np.mean([measure(f, moments) for f in several], axis=0) for name, several in frames.items()}
+        show(pd.DataFrame(rows, index=[f"{m:g}" for m in ACKLEY_MOMENTS]).T, 2 if title != "size" else 0)
+
+
+def found_the_hole(studio: Studio) -> None:
+    """How many seeds lose less than a random query does while Ackley's hole is open, between 250 and 350 s."""
+    heading("ackley: seeds with a mean regret below half of the random control's between 250 and 350 s")
+    protocol = studio.protocol
+
+    def open_loss(frame: pd.DataFrame) -> float:
+        seconds = protocol.duration * frame["t"]
+        return float(frame["regret"][(seconds > 250.0) & (seconds < 350.0)].mean())
+
+    random = eb.experiments.run("ackley", "random", 0, protocol).frame
+    frames = of(studio, "ackley")
+    rows = {name: [sum(open_loss(f) < 0.5 * open_loss(random) for f in several)] for name, several in frames.items()}
+    show(pd.DataFrame(rows, index=[f"of {studio.seeds}"]), 0)
+
+
+def drops(studio: Studio) -> None:
+    """W-DBO: what share of all told it holds at the end, and the largest relative drop within a tenth of the run."""
+    rows = {}
+    for problem in eb.benchmarks.PAPER:
+        several = studio.frames([j for j in table.jobs(studio) if j.benchmark == problem and j.label == "w-dbo"])[
+            "w-dbo"
+        ]
+        kept = np.mean([f["n"].iloc[-1] / (len(f) + studio.protocol.n_initial) for f in several])
+        rows[problem] = [100.0 * kept, 100.0 * np.mean([largest_drop(f) for f in several])]
+    heading("w-dbo: observations held at the end (% of all told), and largest drop within a tenth of the run (%)")
+    show(pd.DataFrame(rows, index=["held", "drop"]), 0)
+
+
+def largest_drop(frame: pd.DataFrame) -> float:
+    t, n = frame["t"].to_numpy(), frame["n"].to_numpy()
+    return max(
+        1.0 - float(n[(t >= now) & (t <= now + WITHIN)].min()) / float(size) for now, size in zip(t, n, strict=True)
+    )
+
+
+def resets(studio: Studio) -> None:
+    """How often ET-GP-UCB and R-GP-UCB start again, a run."""
+    rows = {}
+    for problem in eb.benchmarks.PAPER:
+        jobs = [job for job in table.jobs(studio) if job.benchmark == problem]
+        frames = studio.frames(jobs)
+        rows[problem] = [
+            np.mean([(f["removed"] > 0).sum() for f in frames[name]]) for name in ("et-gp-ucb", "r-gp-ucb")
+        ]
+    heading("resets a run")
+    show(pd.DataFrame(rows, index=["et-gp-ucb", "r-gp-ucb"]), 1)
+
+
+def noise(studio: Studio) -> None:
+    """The share of the variance that ET-GP-UCB takes for noise, over time (seed 0)."""
+    heading("et-gp-ucb: fitted noise (% of the variance of what it has seen), seed 0, at a time (s)")
+    rows = {}
+    for problem in ("hartmann6", "shekel", "ackley", "powell"):
+        simulation = Simulation(eb.benchmarks.get(problem), eb.algorithms.get("et-gp-ucb"), 0, Protocol())
+        seen: list[tuple[float, float]] = []
+
+        def look(elapsed: float, optimizer: eb.Optimizer = simulation.optimizer, seen: list = seen) -> None:  # type: ignore[type-arg]
+            seen.append((elapsed, 100.0 * optimizer.hyperparameters["noise"]))
+
+        simulation.observe_initially()
+        simulation.pursue(look)
+        times, values = np.array(seen).T
+        rows[problem] = [float(np.median(values[np.abs(times - moment) < 20.0])) for moment in NOISE_MOMENTS]
+    show(pd.DataFrame(rows, index=[f"{moment:g}" for moment in NOISE_MOMENTS]).T, 0)
+
+
+def responses(studio: Studio) -> None:
+    heading("response time (s), mean over the queries")
+    summary = studio.run("table", table.jobs(studio))
+    show(statistics.compare(summary, "response_s").means[list(paper.ALGORITHMS)], 2)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="of `ebbtide reproduce table`")
+    parser.add_argument("--seeds", type=int, default=10)
+    chosen = parser.parse_args()
+    studio = Studio(chosen.folder, wanted_seeds=chosen.seeds)
+    over_time(studio, "ackley")
+    found_the_hole(studio)
+    drops(studio)
+    resets(studio)
+    noise(studio)
+    responses(studio)
+
+
+if __name__ == "__main__":
+    main()
