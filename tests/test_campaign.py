@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pandas as pd
 import pytest
 
 import ebbtide as eb
-from ebbtide.experiments import Protocol, store
+from ebbtide.experiments import Protocol, code, store
 from ebbtide.experiments.campaign import Job, conduct, grid
 from ebbtide.experiments.store import Store
 
@@ -78,6 +79,7 @@ def test_a_stored_run_says_where_it_comes_from(tmp_path):
     assert about["protocol"] == SHORT.as_dict()
     assert about["ebbtide"] == eb.__version__
     assert about["numpy"] == np.__version__
+    assert about["code"] == code.of_the_engine()
     assert {"scipy", "python", "machine"} <= about.keys()
 
 
@@ -112,12 +114,81 @@ def test_a_label_does_not_change_the_run():
     assert Job("ackley", "0.25", "w-dbo", 0, SHORT).key == Job("ackley", "w-dbo", "w-dbo", 0, SHORT).key
 
 
+def test_changed_code_makes_another_run(tmp_path, monkeypatch):
+    """One's own, and ours."""
+    module = tmp_path / "mine.py"
+    monkeypatch.syspath_prepend(str(tmp_path))
+    keys = set()
+    for sign in ("", "-"):
+        module.write_text(
+            "from dataclasses import dataclass\nimport ebbtide as eb\n\n@dataclass(frozen=True)\nclass Mine(eb.UCB):\n"
+            f"    def __call__(self, mean, std, context):\n        return {sign}mean, {sign}1.0 + 0 * mean, 0 * mean\n"
+        )
+        sys.modules.pop("mine", None)
+        import mine
+
+        keys.add(Job("ackley", "mine", eb.Algorithm(acquisition=mine.Mine()), 0, SHORT).key)
+    assert len(keys) == 2
+    before = Job("ackley", "w-dbo", "w-dbo", 0, SHORT).key
+    monkeypatch.setattr(code, "of_the_engine", lambda: "another digest")
+    assert Job("ackley", "w-dbo", "w-dbo", 0, SHORT).key != before
+
+
+def test_the_digest_is_of_what_decides(tmp_path, monkeypatch):
+    """A change of a table's layout leaves it, a change of the engine does not."""
+    package = tmp_path / "ebbtide"
+    shutil.copytree(Path(eb.__file__).parent, package)
+    script = "import ebbtide.experiments.code as c; print(c.__file__, c.of_the_engine())"
+
+    def digest():
+        environment = {"PYTHONPATH": str(tmp_path), "PATH": ""}
+        command = [sys.executable, "-c", script]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=60)
+        file, found = done.stdout.split()
+        assert file.startswith(str(tmp_path))
+        return found
+
+    first = digest()
+    for name in ("experiments/tables.py", "cli/commands.py"):
+        (package / name).write_text((package / name).read_text(encoding="utf-8") + "# more\n", encoding="utf-8")
+        assert digest() == first
+    for name in ("inference.py", "experiments/pace.py"):
+        (package / name).write_text((package / name).read_text(encoding="utf-8") + "# more\n", encoding="utf-8")
+        assert digest() != first
+
+
+@pytest.mark.parametrize("damage", [b"", b"PAR1 and then nothing"], ids=["empty", "torn"])
+def test_a_damaged_file_is_made_again(tmp_path, damage):
+    jobs = grid(["ackley"], ["random"], seeds=2, protocol=SHORT)
+    first = conduct(jobs, Store(tmp_path))
+    Store(tmp_path).path(jobs[0].key).write_bytes(damage)
+    tallies = []
+    again = conduct(jobs, Store(tmp_path), watch=tallies.append)
+    assert (tallies[-1].stored, tallies[-1].done) == (1, 1)
+    assert again.summary["average_regret"].tolist() == first.summary["average_regret"].tolist()
+
+
+def test_a_second_campaign_leaves_the_first_ones_files_alone(tmp_path):
+    part = tmp_path / ".run.parquet.1.part"
+    part.write_bytes(b"being written")
+    Store(tmp_path)
+    assert part.exists()
+
+
 def test_an_algorithm_without_a_name_is_refused():
     class Nameless(eb.UCB):
         __repr__ = object.__repr__
 
-    with pytest.raises(eb.ConfigurationError, match="frozen dataclass"):
-        _ = Job("ackley", "mine", eb.Algorithm(acquisition=Nameless()), 0, SHORT).key
+    @dataclass(frozen=True)
+    class WithFunction(eb.UCB):
+        helper: object = len
+
+    def local():
+        pass
+
+    for part in (Nameless(), WithFunction(helper=local)):
+        with pytest.raises(eb.ConfigurationError, match="frozen dataclass"):
+            _ = Job("ackley", "mine", eb.Algorithm(acquisition=part), 0, SHORT).key
 
 
 def test_a_failing_run_is_reported_and_stops_nobody(tmp_path):
@@ -143,14 +214,17 @@ def test_a_worker_that_dies_costs_only_its_run(tmp_path):
     assert by_label["deadly", 0] == by_label["w-dbo", 0]  # UCB all the same, once it lives
 
 
-def test_a_run_that_kills_every_worker_is_given_up(tmp_path):
+def test_a_run_that_kills_every_worker_is_given_up_and_nobody_else(tmp_path):
+    """Those that were only waiting are not blamed."""
     deadly = eb.Algorithm(acquisition=Deadly(folder=str(tmp_path), deaths=100))
     store = Store(tmp_path / "runs")
-    campaign = conduct(grid(["ackley"], {"deadly": deadly, "w-dbo": "w-dbo"}, seeds=1, protocol=SHORT), store)
+    jobs = grid(["ackley", "shekel"], ["w-dbo", "random", "gp-ucb"], seeds=2, protocol=SHORT)
+    jobs.insert(1, Job("ackley", "deadly", deadly, 0, SHORT))
+    campaign = conduct(jobs, store)
     (failure,) = campaign.failures
     assert failure.job.label == "deadly"
     assert "KilledWorker" in failure.traceback
-    assert list(campaign.summary["algorithm"]) == ["w-dbo"]
+    assert len(campaign.summary) == 12
 
 
 def test_a_killed_campaign_goes_on_where_it_stopped(tmp_path):
@@ -169,10 +243,12 @@ def test_a_killed_campaign_goes_on_where_it_stopped(tmp_path):
         for path in runs.glob("*.parquet"):
             store.read(path)  # whole
             assert seen.setdefault(path, path.stat().st_mtime_ns) == path.stat().st_mtime_ns
-    (runs / ".torn.parquet.1.part").write_bytes(b"half a file")
+    torn = runs / ".torn.parquet.1.part"
+    torn.write_bytes(b"half a file")
+    os.utime(torn, (0.0, 0.0))  # long ago
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    assert f"{len(seen)} stored" in done.stderr
+    assert f"done, {len(seen)} stored" in done.stderr
     assert len(list(runs.glob("*.parquet"))) == 18
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in seen.items())
     assert list(runs.glob(".*")) == []
@@ -185,16 +261,50 @@ def test_a_killed_campaign_goes_on_where_it_stopped(tmp_path):
     assert row.average_regret == pytest.approx(alone.average_regret, rel=1e-12)
 
 
-def test_an_existing_cluster_is_used(tmp_path):
-    from distributed import LocalCluster
+@pytest.fixture
+def address(tmp_path):
+    """A cluster by command line: a scheduler, and a worker in another folder."""
+    dask = Path(sys.executable).with_name("dask")
+    file = tmp_path / "scheduler.json"
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path}
+    common = ["--scheduler-file", str(file), "--dashboard-address", "127.0.0.1:0"]
+    scheduler = [dask, "scheduler", *common, "--host", "127.0.0.1", "--port", "0"]
+    worker = [dask, "worker", *common, "--nthreads", "1"]
+    with subprocess.Popen(scheduler, **quiet) as first, subprocess.Popen(worker, **quiet) as second:
+        deadline = time.monotonic() + 60.0
+        while not file.exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        yield json.loads(file.read_text())["address"]
+        second.terminate()
+        first.terminate()
 
-    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster:
-        tallies = []
-        jobs = grid(["ackley"], ["w-dbo"], seeds=2, protocol=SHORT)
-        campaign = conduct(jobs, Store(tmp_path), scheduler=cluster.scheduler_address, watch=tallies.append)
-        assert len(cluster.scheduler_info["workers"]) == 1  # it is still there
-    assert len(campaign.summary) == 2
+
+def test_an_existing_cluster_is_used(tmp_path, address):
+    tallies = []
+    jobs = grid(["ackley"], ["w-dbo"], seeds=2, protocol=SHORT)
+    campaign = conduct(jobs, Store(tmp_path / "runs"), scheduler=address, watch=tallies.append)
+    assert campaign.failures == []
     assert max(tally.running for tally in tallies) == 1
+    alone = [eb.experiments.run("ackley", "w-dbo", seed, SHORT).average_regret for seed in (0, 1)]
+    assert campaign.summary["average_regret"].tolist() == alone
+
+
+def test_code_that_a_worker_lacks_fails_its_runs_alone(tmp_path, monkeypatch, address):
+    """The module is here and not there: those runs are reported, the others made."""
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "only_here.py").write_text(
+        "from dataclasses import dataclass\nimport ebbtide as eb\n\n"
+        "@dataclass(frozen=True)\nclass Mine(eb.UCB):\n    pass\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path / "here"))
+    import only_here
+
+    contenders = {"mine": eb.Algorithm(acquisition=only_here.Mine()), "random": "random"}
+    jobs = grid(["ackley"], contenders, seeds=1, protocol=SHORT)
+    campaign = conduct(jobs, Store(tmp_path / "runs"), scheduler=address)
+    (failure,) = campaign.failures
+    assert "No module named 'only_here'" in failure.traceback
+    assert list(campaign.summary["algorithm"]) == ["random"]
 
 
 def test_a_cluster_that_does_not_answer_is_said(tmp_path):
@@ -202,11 +312,11 @@ def test_a_cluster_that_does_not_answer_is_said(tmp_path):
         conduct(grid(["ackley"], ["w-dbo"], 1, SHORT), Store(tmp_path), scheduler="nonsense")
 
 
-def test_a_worker_with_another_version_is_refused():
+def test_a_worker_with_other_code_is_refused():
     from ebbtide.experiments.campaign import execute
 
     with pytest.raises(eb.ConfigurationError, match="install the same"):
-        execute(Job("ackley", "w-dbo", "w-dbo", 0, SHORT), "0.0.0")
+        execute(b"", "another digest")
 
 
 def test_an_unknown_algorithm_is_said_before_the_work():

@@ -98,8 +98,8 @@ def test_the_sensitivity_has_two_panels():
     compared = statistics.compare(pd.DataFrame(summary), "average_regret")
     left, right = comparison.sensitivity(compared, "eggholder").axes
     assert left.get_title() == "eggholder"
-    assert set(drawn(right)) == {"eggholder", "ackley", "average"}
-    (average,) = (line for line in right.get_lines() if line.get_label() == "average")
+    assert set(drawn(right)) == {"eggholder", "ackley", "average ± s.e."}
+    (average,) = (line for line in right.get_lines() if line.get_label() == "average ± s.e.")
     assert average.get_ydata()[1] == 0.0  # lowest at a quarter
     assert [label.get_text() for label in left.get_xticklabels()] == ["0", "0.25", "1"]
 
@@ -237,7 +237,7 @@ def test_the_true_line_is_the_maximizer(film):
 def test_a_still_and_a_gif(film, tmp_path):
     from PIL import Image
 
-    (axes,) = animation.still(film).axes
+    axes, _colours = animation.still(film).axes
     assert {"removed", "active", "the best, in truth"} <= set(drawn(axes))
     assert axes.collections  # the contours
     gif, *_ = animation.save(film, tmp_path / "film")

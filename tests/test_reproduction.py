@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import matplotlib.image
 import numpy as np
@@ -128,17 +129,68 @@ def test_a_second_call_makes_no_run_again(everything):
     done = CliRunner().invoke(ebbtide, ["reproduce", "table", "--quick", "--out", str(out)])
     assert done.exit_code == 0, done.output
     assert "0 of 0 runs done, 168 stored" in done.stderr
+    assert (out / "report-table.html").exists()  # beside the one with everything
+    assert '<section id="curves">' in (out / "report.html").read_text(encoding="utf-8")
 
 
-def test_ones_own_algorithm_in_the_same_table(tmp_path, monkeypatch):
-    (tmp_path / "my_algorithms.py").write_text("import ebbtide as eb\nlazy = eb.Algorithm(acquisition=eb.Random())\n")
-    monkeypatch.chdir(tmp_path)
-    arguments = ["compare", "ackley", "--algorithms", "w-dbo,my_algorithms:lazy", "--seeds", "2", "--duration", "30"]
-    done = CliRunner().invoke(ebbtide, [*arguments, "--out", "results"])
-    assert done.exit_code == 0, done.output
-    table = (tmp_path / "results" / "regret.md").read_text(encoding="utf-8")
-    assert "my_algorithms:lazy" in table
+OWN = """
+from dataclasses import dataclass
+import ebbtide as eb
+
+
+@dataclass(frozen=True)
+class Greedy(eb.UCB):
+    def __call__(self, mean, std, context):
+        return mean, 1.0 + 0.0 * mean, 0.0 * mean
+
+
+@dataclass(frozen=True)
+class Never(eb.UCB):
+    def __call__(self, mean, std, context):
+        raise ArithmeticError("never")
+
+
+greedy = eb.Algorithm(acquisition=Greedy())
+broken = eb.Algorithm(acquisition=Never())
+"""
+
+
+@pytest.fixture
+def command(tmp_path):
+    """The installed command, as a user calls it in a folder with a module of theirs."""
+    (tmp_path / "mine.py").write_text(OWN)
+    executable = Path(sys.executable).with_name("ebbtide")
+
+    def call(*arguments):
+        return subprocess.run([executable, *arguments], capture_output=True, text=True, timeout=300, cwd=tmp_path)
+
+    return call
+
+
+def test_ones_own_algorithm_in_the_same_table(tmp_path, command):
+    short = ["--seeds", "2", "--duration", "30", "--out", "results"]
+    done = command("compare", "ackley", "--algorithms", "w-dbo,mine:greedy", *short)
+    assert done.returncode == 0, done.stderr
+    assert "mine:greedy" in (tmp_path / "results" / "regret.md").read_text(encoding="utf-8")
     assert len(pd.read_csv(tmp_path / "results" / "runs.csv")) == 4
+    assert "2 seeds" in done.stdout
+
+
+def test_failing_runs_end_the_command_with_their_tracebacks(command):
+    short = ["--seeds", "1", "--duration", "30", "--out", "results"]
+    done = command("compare", "ackley", "--algorithms", "mine:broken,random", *short)
+    assert done.returncode == 1
+    assert "ArithmeticError: never" in done.stderr
+    assert "Failed: mine:broken on ackley, seed 0" in done.stderr
+    assert "random" in done.stdout  # its line is there
+
+
+def test_a_section_that_lacks_runs_is_not_made(tmp_path, command):
+    done = command("reproduce", "table", "--quick", "--seeds", "1", "--also", "mine:broken", "--out", "paper")
+    assert done.returncode == 1
+    assert "12 of the runs of `table` failed: it is not made without them" in done.stderr
+    assert done.stderr.count("ArithmeticError: never") == 12
+    assert not (tmp_path / "paper" / "tables" / "regret.md").exists()
 
 
 # --- statistics and tables ------------------------------------------------------------------------------------
@@ -242,6 +294,7 @@ def test_short_numbers(value, text):
         (["reproduce", "table"], "Missing option"),
         (["plot", "nothing.parquet"], "does not exist"),
         (["plot", "junk.parquet"], "cannot be read"),
+        (["reproduce", "distances", "--out", "junk.parquet/x"], "Not a directory"),
     ],
 )
 def test_what_is_wrong_is_said_without_a_traceback(tmp_path, monkeypatch, arguments, complaint):
@@ -251,22 +304,6 @@ def test_what_is_wrong_is_said_without_a_traceback(tmp_path, monkeypatch, argume
     assert done.exit_code in (1, 2)
     assert complaint in done.stderr
     assert "Traceback" not in done.output
-
-
-def test_failing_runs_end_the_command_with_their_tracebacks(tmp_path, monkeypatch):
-    (tmp_path / "broken.py").write_text(
-        "from dataclasses import dataclass\nimport ebbtide as eb\n\n@dataclass(frozen=True)\nclass Never(eb.UCB):\n"
-        "    def __call__(self, mean, std, context):\n        raise ArithmeticError('never')\n\n"
-        "algorithm = eb.Algorithm(acquisition=Never())\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    command = [sys.executable, "-m", "ebbtide", "compare", "ackley", "--algorithms", "broken:algorithm,random"]
-    command += ["--seeds", "1", "--duration", "30", "--out", "results"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=tmp_path)
-    assert done.returncode == 1
-    assert "ArithmeticError: never" in done.stderr
-    assert "Failed: broken:algorithm on ackley, seed 0" in done.stderr
-    assert "random" in done.stdout  # its line is there
 
 
 def test_plot_draws_a_run_of_ones_own(tmp_path):

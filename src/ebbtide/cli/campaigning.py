@@ -1,6 +1,7 @@
 """`ebbtide compare` and `ebbtide reproduce`: campaigns with a board that shows where they stand."""
 
 import importlib
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -37,8 +38,12 @@ class Board:
             TextColumn("left:"),
             TimeRemainingColumn(),
         )
-        self.bar = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
+        # A run may take ten minutes: the time left is judged by the last hour, not the last half minute.
+        self.bar = Progress(
+            *columns, console=self.console, disable=not self.console.is_terminal, speed_estimate_period=3600.0
+        )
         self.tasks: dict[str, Any] = {}
+        self.began: dict[str, float] = {}
         self.last_line = 0.0
 
     def __enter__(self) -> Self:
@@ -61,7 +66,14 @@ class Board:
             self.bar.update(self.tasks[what], completed=finished, note=note)
         elif finished == to_do or time.monotonic() - self.last_line > QUIET_S:
             self.last_line = time.monotonic()
-            self.console.print(f"{what}: {finished} of {to_do} runs done, {note}".rstrip(", "), soft_wrap=True)
+            line = f"{what}: {finished} of {to_do} runs done, {note}".rstrip(", ") + self._left(what, finished, to_do)
+            self.console.print(line, soft_wrap=True, highlight=False)
+
+    def _left(self, what: str, finished: int, to_do: int) -> str:
+        elapsed = time.monotonic() - self.began.setdefault(what, time.monotonic())
+        if not 0 < finished < to_do:
+            return ""
+        return f"; about {elapsed / finished * (to_do - finished) / 60.0:.0f} min left"
 
 
 @contextmanager
@@ -89,7 +101,7 @@ def compare(
         )
     if len(campaign.summary):
         regret = statistics.compare(campaign.summary, "average_regret")
-        caption = f"Average regret ± standard error; {seeds} seeds, {protocol.duration:g} s, {protocol.compute}"
+        caption = f"Average regret ± standard error; {regret.seeds}, {protocol.duration:g} s, {protocol.compute}"
         table = regret_table(regret, caption, main=list(regret.means.columns))
         (out / "regret.md").write_text(table.markdown(), encoding="utf-8")
         (out / "regret.tex").write_text(table.latex(), encoding="utf-8")
@@ -101,7 +113,7 @@ def compare(
 
 def reproduce(what: str, out: Path, quick: bool, seeds: int | None, also: Sequence[str], scheduler: str | None) -> None:
     need("distributed", "matplotlib", "pandas", "pyarrow")
-    from ebbtide.experiments.reproduction import SECTIONS, Studio, write_report
+    from ebbtide.experiments.reproduction import SECTIONS, IncompleteError, Studio, write_report
 
     with Board() as board, _safe(out):
         studio = Studio(out, quick, seeds, labelled(also), scheduler, board.show)
@@ -109,11 +121,15 @@ def reproduce(what: str, out: Path, quick: bool, seeds: int | None, also: Sequen
         sections = {}
         for name in names:
             board.console.print(f"[bold]{name}[/bold]")
-            sections[name] = section = SECTIONS[name](studio)
+            try:
+                sections[name] = section = SECTIONS[name](studio)
+            except IncompleteError as error:
+                board.console.print(f"  {error}", soft_wrap=True, highlight=False)
+                continue
             for text in section.paragraphs:
-                board.console.print(f"  {text}", highlight=False)
-        report = write_report(studio, sections)
-    Console(stderr=True).print(f"Figures, tables and one page with all of it: {report}", soft_wrap=True)
+                board.console.print(f"  {text}", soft_wrap=True, highlight=False)
+        report = write_report(studio, sections, "report" if what == "all" else f"report-{what}")
+    Console(stderr=True).print(f"Figures, tables and a page with all of it: {report}", soft_wrap=True)
     _report(studio.failures)
 
 
@@ -146,15 +162,14 @@ def problem(name: str) -> str | Problem:
 
 def _own(name: str, kind: type, wanted: str) -> Any:
     module, _, attribute = name.partition(":")
-    sys.path.insert(0, "")  # as `python -m` does: a file in the working directory is found
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # as `python -m` does; workers inherit it
     try:
         found = getattr(importlib.import_module(module), attribute)
     except EbbtideError:
         raise
     except Exception as error:
         raise ConfigurationError(f"{name}: could not be imported ({type(error).__name__}: {error})") from error
-    finally:
-        sys.path.remove("")
     if not isinstance(found, kind):
         raise ConfigurationError(f"{name} is {found!r}, not {wanted}")
     return found

@@ -59,6 +59,10 @@ def _clearly() -> Iterator[None]:
         yield
     except EbbtideError as error:
         raise click.ClickException(str(error)) from error
+    except OSError as error:
+        raise click.ClickException(
+            f"{error}; what was finished is kept, the same command goes on from there"
+        ) from error
 
 
 @ebbtide.command(epilog=NAMES)
@@ -94,7 +98,7 @@ def run(
         running.run(benchmark, list(dict.fromkeys(chosen)), seeds, protocol, out)
 
 
-@ebbtide.command(epilog=NAMES)
+@ebbtide.command(epilog=NAMES, short_help="Run a campaign: algorithms on benchmarks, on all cores.")
 @click.argument("chosen_benchmarks", nargs=-1, required=True, metavar="BENCHMARK...")
 @click.option(
     "-a",
@@ -144,7 +148,10 @@ WHAT = {
 }
 
 
-@ebbtide.command(epilog="\b\n" + "\n".join(f"{name:14s} {about}" for name, about in WHAT.items()))
+@ebbtide.command(
+    epilog="\b\n" + "\n".join(f"{name:14s} {about}" for name, about in WHAT.items()),
+    short_help="Make the paper's tables and figures again.",
+)
 @click.argument("what", type=click.Choice(list(WHAT)), metavar="WHAT")
 @click.option("-o", "--out", type=FOLDER, required=True, help="Where runs, tables, figures and report.html go.")
 @click.option("--quick", is_flag=True, help="Two seeds and runs of 40 s: the same code, in minutes.")
@@ -163,7 +170,7 @@ def reproduce(
         campaigning.reproduce(what, out, quick, seeds, also, scheduler)
 
 
-@ebbtide.command()
+@ebbtide.command(short_help="Draw runs from their Parquet files.")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
 def plot(runs: tuple[Path, ...]) -> None:
     """Draw RUNS (Parquet files of `run --out` or `compare`): a PNG and a PDF beside each."""

@@ -15,5 +15,5 @@ def plot(runs: Sequence[Path]) -> None:
     from ebbtide.experiments.figures.one_run import one_run
 
     for path in runs:
-        picture = style.save(one_run(store.read(path)), path.with_suffix(""))
+        picture = style.save(one_run(store.read(path)), path.with_name(path.stem))
         Console().print(f"{picture} and {picture.with_suffix('.pdf').name}", soft_wrap=True, highlight=False)

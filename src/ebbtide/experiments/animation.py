@@ -99,7 +99,7 @@ def draw(axes: Axes, film: Film, snapshot: Snapshot, levels: Array) -> None:
     axes.plot(*snapshot.active.T, "o", color=style.VERMILION, markersize=3, label="active")
     axes.plot(*film.best.T, color="#7FFFFF", linewidth=1.8, label="the best, in truth")
     axes.axvline(snapshot.now, color="black", linewidth=1.4)
-    axes.text(snapshot.now, 1.02, "$t_0$", ha="center", va="bottom")
+    axes.text(snapshot.now, 0.97, "$t_0$", ha="center", va="top", bbox={"facecolor": "white", "pad": 1.5, "lw": 0})
     axes.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), xlabel="time (normalised)", ylabel="parameter (normalised)")
     axes.set_title(
         f"{film.problem}: {len(snapshot.active)} active, {len(snapshot.removed)} removed", loc="left", fontsize=9
@@ -113,6 +113,7 @@ def _stage(film: Film) -> tuple[Figure, Callable[[Snapshot], None]]:
     levels = np.linspace(np.quantile(seen, 0.01), np.quantile(seen, 0.995), 24)
     draw(axes, film, film.snapshots[-1], levels)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    figure.colorbar(axes.collections[0], ax=axes, label="predicted value", format="%.3g")
     return figure, lambda snapshot: draw(axes, film, snapshot, levels)
 
 

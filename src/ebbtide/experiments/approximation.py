@@ -90,6 +90,7 @@ class Scores:
     capped: Array
     box: Array
     exact: Array
+    indefinite: bool  # whether C_S with its entries capped has negative eigenvalues
     quadrature: float  # the largest relative error of the quadrature, seen on the box's bound
 
 
@@ -104,10 +105,18 @@ def scores(posterior: Posterior, now: float, nodes: int) -> Scores:
         return Bound(p.P, p.alpha, space * time.matrix).scores()
 
     whole, box = whole_space(p.X, lengthscale), by(unit_box(p.X, lengthscale))
+    capped = np.minimum(whole, 1.0)
     exact = criterion(p.kernel, p.P, p.alpha, p.X, p.t, now, "exact", nodes=nodes)
     assert isinstance(exact, Exact)  # noqa: S101
     by_nodes = Bound(p.P, p.alpha, exact.phi @ exact.phi.T).scores()
-    return Scores(by(whole), by(np.minimum(whole, 1.0)), box, exact.scores(), float(np.abs(by_nodes / box - 1.0).max()))
+    return Scores(
+        by(whole),
+        by(capped),
+        box,
+        exact.scores(),
+        indefinite=bool(np.linalg.eigvalsh(capped)[0] < -1e-6),
+        quadrature=float(np.abs(by_nodes / box - 1.0).max()),
+    )
 
 
 def dataset(d: int, lengthscale: float, n: int, rng: np.random.Generator) -> Posterior:
@@ -130,6 +139,7 @@ class CriterionError:
     rank: Array  # Spearman's correlation of R̂ and R
     rank_box: Array  # of box and R
     first: Array  # how often R̂ and R would remove the same observation first
+    indefinite: Array  # how often C_S with its entries capped is not positive semi-definite
     quadrature: float
 
 
@@ -149,6 +159,7 @@ def criterion_error(d: int, lengthscales: Array, datasets: int, n: int, nodes: i
         row = {name: np.median(np.concatenate([np.abs(a / b - 1.0) for a, b in both])) for name, both in pairs.items()}
         row["rank"] = np.mean([spearmanr(s.bound, s.exact).statistic for s in several])
         row["rank_box"] = np.mean([spearmanr(s.box, s.exact).statistic for s in several])
+        row["indefinite"] = np.mean([s.indefinite for s in several])
         row["first"] = np.mean([s.bound.argmin() == s.exact.argmin() for s in several])
         rows.append(row)
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}

@@ -12,6 +12,7 @@ there as a whole or not at all.
 import hashlib
 import json
 import logging
+import pickle
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from ebbtide import algorithms, benchmarks
 from ebbtide.algorithms import Algorithm
 from ebbtide.benchmarks import Problem
 from ebbtide.errors import ConfigurationError
+from ebbtide.experiments import code
 from ebbtide.experiments.protocol import Protocol
 from ebbtide.experiments.simulation import Run, run
 
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
     from ebbtide.experiments.store import Store
+
+AHEAD = 2  # runs handed out for each thread: the one it makes, and the next
 
 
 @dataclass(frozen=True)
@@ -48,22 +52,21 @@ class Job:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """All that decides the run's digits."""
-        from ebbtide import __version__
-
+        """All that decides the run's digits, the code included."""
         instance = benchmarks.get(self.problem).instance if isinstance(self.problem, str) else self.problem.instance
         algorithm = self.algorithm if isinstance(self.algorithm, str) else repr(self.algorithm)
-        if " object at 0x" in algorithm:
+        if " at 0x" in algorithm:
             raise ConfigurationError(
                 f"{self.label}: a part of this algorithm has no repr of its own, so that its runs could not be told "
-                f"from another's ({algorithm}); make it a frozen dataclass"
+                f"from another's ({algorithm}); make it a frozen dataclass, without functions in it"
             )
         return {
             "problem": instance,
             "algorithm": algorithm,
             "seed": self.seed,
             "protocol": self.protocol.as_dict(),
-            "ebbtide": __version__,
+            "code": code.of_the_engine(),
+            "own_code": code.of_ones_own(self.problem, self.algorithm),
         }
 
     @property
@@ -131,7 +134,6 @@ def conduct(
     store: "Store",
     *,
     scheduler: str | None = None,
-    workers: int | None = None,
     watch: Callable[[Tally], object] = lambda tally: None,
 ) -> Campaign:
     """Make the runs that `store` does not hold yet, on a cluster of this machine's cores or the one at `scheduler`.
@@ -150,40 +152,56 @@ def conduct(
 
     tell(running=0)
     if pending:
-        with _cluster(scheduler, min(workers or _cores(), len(pending))) as client:
-            completed = _submitted(client, pending)
-            tell(min(len(pending), _threads(client)))
-            for future in completed:
-                outcome = _outcome(future)
+        with _cluster(scheduler, min(_cores(), len(pending))) as client:
+            for key, outcome, running in _outcomes(client, pending):
                 if isinstance(outcome, Run):
-                    store.write(str(future.key), outcome)
+                    store.write(key, outcome)
                     done += 1
-                else:
-                    failures.append(Failure(pending[str(future.key)], outcome))
-                future.release()
-                tell(min(len(pending) - done - len(failures), _threads(client)))
+                elif outcome:
+                    failures.append(Failure(pending[key], outcome))
+                tell(running)
     return Campaign(store.summary([job for job in jobs if store.holds(job.key)]), failures)
 
 
-def execute(job: Job, version: str) -> Run:
-    """What a worker does."""
-    from ebbtide import __version__
-
-    if __version__ != version:
-        raise ConfigurationError(f"this worker has ebbtide {__version__}, the campaign {version}: install the same")
+def execute(payload: bytes, engine: str) -> Run:
+    """What a worker does. The job comes as bytes, so that one that cannot be read there fails alone."""
+    if code.of_the_engine() != engine:
+        raise ConfigurationError("this worker has another ebbtide than the campaign: install the same version")
+    job: Job = pickle.loads(payload)  # noqa: S301  (from our own client)
     return run(job.problem, job.algorithm, job.seed, job.protocol)
 
 
-def _submitted(client: "Client", jobs: Mapping[str, Job]) -> Iterator["Future"]:
-    """The jobs' futures, as they are done. Nobody else holds them, so a worker forgets a run that was fetched."""
+def _outcomes(client: "Client", jobs: Mapping[str, Job]) -> Iterator[tuple[str, Run | str, int]]:
+    """A run, or the traceback of its failure, as they come, and how many are running; first of all nothing.
+
+    Few are handed out at a time: Dask holds the death of a worker against every task that it had.
+    """
+    import cloudpickle
     from distributed import as_completed
 
-    from ebbtide import __version__
+    waiting, names, lost = list(jobs)[::-1], dict[str, str](), set[str]()
+    completed = as_completed()
 
-    completed: Iterator[Future] = as_completed(
-        [client.submit(execute, job, __version__, key=key, pure=False) for key, job in jobs.items()]
-    )
-    return completed
+    def hand_out(threads: int) -> int:
+        while waiting and completed.count() < AHEAD * threads:
+            key = waiting.pop()
+            future = client.submit(execute, cloudpickle.dumps(jobs[key]), code.of_the_engine(), pure=False)
+            names[future.key] = key
+            completed.add(future)
+        return min(threads, int(completed.count()))
+
+    threads = _threads(client, before=1)
+    yield "", "", hand_out(threads)
+    for future in completed:
+        key, threads = names.pop(future.key), _threads(client, threads)
+        if future.status in ("lost", "cancelled") and key not in lost:
+            lost.add(key)
+            waiting.append(key)  # once more
+            hand_out(threads)
+            continue
+        outcome = _outcome(future)
+        future.release()
+        yield key, outcome, hand_out(threads)
 
 
 def _outcome(future: "Future") -> Run | str:
@@ -195,8 +213,12 @@ def _outcome(future: "Future") -> Run | str:
     return f"the scheduler lost this run (its status is {future.status!r}); call again to make it\n"
 
 
-def _threads(client: "Client") -> int:
-    return int(sum(client.nthreads().values()))
+def _threads(client: "Client", before: int) -> int:
+    """Of all workers that live; what it was before, while the scheduler does not answer."""
+    try:
+        return max(1, int(sum(client.nthreads().values())))
+    except OSError:
+        return before
 
 
 @contextmanager
@@ -218,7 +240,7 @@ def _cluster(scheduler: str | None, workers: int) -> Iterator["Client"]:
         return
     with (
         LocalCluster(
-            n_workers=workers, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL
+            n_workers=workers, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL
         ) as cluster,
         Client(cluster) as client,
     ):

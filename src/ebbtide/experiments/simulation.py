@@ -15,6 +15,7 @@ from ebbtide.algorithms import Algorithm
 from ebbtide.arrays import Array
 from ebbtide.benchmarks import Problem
 from ebbtide.errors import ConfigurationError
+from ebbtide.experiments import code
 from ebbtide.experiments.protocol import Protocol
 from ebbtide.kernels import Matern
 from ebbtide.linalg import one_blas_thread
@@ -80,6 +81,7 @@ def _versions() -> dict[str, str]:
         "scipy": scipy.__version__,
         "python": platform.python_version(),
         "machine": platform.machine(),
+        "code": code.of_the_engine(),
     }
 
 

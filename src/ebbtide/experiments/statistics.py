@@ -23,6 +23,12 @@ class Comparison:
     errors: pd.DataFrame
     counts: pd.DataFrame
 
+    @property
+    def seeds(self) -> str:
+        """How many there really are, for captions."""
+        low, high = int(self.counts.min(axis=None)), int(self.counts.max(axis=None))
+        return f"{low} seeds" if low == high else f"{low} to {high} seeds (some runs failed)"
+
     def overlapping(self, among: Sequence[str]) -> pd.DataFrame:
         """Whose 95 % confidence interval (Student's t) meets that of the best of its line."""
         half = self.errors * student.ppf(0.5 + 0.5 * CONFIDENCE, np.maximum(self.counts - 1, 1))
@@ -41,7 +47,7 @@ def compare(summary: pd.DataFrame, measure: str) -> Comparison:
     def spread(values: "pd.Series[float]") -> pd.DataFrame:
         return values.unstack("algorithm").reindex(index=problems, columns=algorithms)
 
-    return Comparison(spread(groups.mean()), spread(groups.sem()), spread(groups.count()))
+    return Comparison(spread(groups.mean()), spread(groups.sem()), spread(groups.count()).fillna(0))
 
 
 def normalised(means: pd.DataFrame, among: Sequence[str] | None = None) -> pd.DataFrame:

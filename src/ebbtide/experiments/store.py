@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ebbtide.experiments.campaign import Job
+
+ABANDONED_S = 3600.0  # after which a part of a file is nobody's
 
 
 def as_frame(run: Run) -> "pd.DataFrame":
@@ -97,13 +100,18 @@ class Store:
                 f"{self.folder}: {error.strerror}; choose a folder that can be written to"
             ) from error
         for stray in self.folder.glob(".*.part"):  # what a killed campaign was writing
-            stray.unlink(missing_ok=True)
+            if time.time() - stray.stat().st_mtime > ABANDONED_S:
+                stray.unlink(missing_ok=True)
 
     def path(self, key: str) -> Path:
         return self.folder / f"{key}.parquet"
 
     def holds(self, key: str) -> bool:
-        return self.path(key).exists()
+        """Whether the run is there, and can be read: a damaged one is made again."""
+        try:
+            return "summary" in _attributes(self.path(key))
+        except (OSError, ValueError, KeyError):  # pyarrow's errors are among them
+            return False
 
     def write(self, key: str, run: Run) -> None:
         write(run, self.path(key))

@@ -84,7 +84,7 @@ def _html(cell: Cell) -> str:
 
 
 def short(value: float) -> str:
-    """Three digits, without an exponent."""
+    """Three digits; whole numbers from a hundred on."""
     if np.isnan(value):
         return "–"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

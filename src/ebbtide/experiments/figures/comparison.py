@@ -8,6 +8,7 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ebbtide.arrays import Array
 from ebbtide.experiments import statistics
 from ebbtide.experiments.figures import style
 
@@ -20,28 +21,31 @@ def over_time(title: str, runs: Mapping[str, Sequence[pd.DataFrame]], unit: str 
     """
     with rc_context(style.RC):
         figure, (regret, size, cost) = style.panels(1, 3, (9.6, 2.9))
-        labels = list(runs)
+        labels, highest = list(runs), 0.0
         for label, frames in runs.items():
             duration = frames[0].attrs["protocol"]["duration"]
             look = style.look(label, labels)
-            _band(regret, duration, [statistics.running_regret(frame, MOMENTS) for frame in frames], label, look)
+            regrets = [statistics.running_regret(frame, MOMENTS) for frame in frames]
+            highest = max(highest, _band(regret, duration, regrets, label, look))
             _band(size, duration, [statistics.size(frame, MOMENTS) for frame in frames], label, look)
             _cross(cost, frames, label, look)
         loss = f"average regret ({unit})" if unit else "average regret"
         regret.set(xlabel="time (s)", ylabel=loss, title=title)
         size.set(xlabel="time (s)", ylabel="active observations", title="dataset size", ylim=(0, None))
         cost.set(xlabel="response time (s)", ylabel=loss, title="regret against response time")
-        regret.set_ylim(*_without_the_first_queries(regret))
+        regret.set_ylim(0.0, 1.05 * highest)
         figure.legend(*regret.get_legend_handles_labels(), loc="outside lower center", ncols=len(labels))
     return figure
 
 
-def _band(axes: Axes, duration: float, traces: list[np.ndarray], label: str, look: style.Look) -> None:
+def _band(axes: Axes, duration: float, traces: list[Array], label: str, look: style.Look) -> float:
+    """Its highest point, but for the first queries, whose average may be anything."""
     curve = statistics.curve(duration * MOMENTS, traces)
     axes.plot(curve.moments, curve.mean, color=look.colour, linestyle=look.dashes, label=label)
     axes.fill_between(
         curve.moments, curve.mean - curve.error, curve.mean + curve.error, color=look.colour, alpha=0.18, linewidth=0
     )
+    return float(np.nanmax((curve.mean + curve.error)[len(MOMENTS) // 12 :]))
 
 
 def _cross(axes: Axes, frames: Sequence[pd.DataFrame], label: str, look: style.Look) -> None:
@@ -61,13 +65,6 @@ def _cross(axes: Axes, frames: Sequence[pd.DataFrame], label: str, look: style.L
     )
 
 
-def _without_the_first_queries(axes: Axes) -> tuple[float, float]:
-    """The average of the first few regrets may be anything; the axis shows what comes after."""
-    later = np.concatenate([np.asarray(line.get_ydata())[len(MOMENTS) // 12 :] for line in axes.get_lines()])
-    later = later[np.isfinite(later)]
-    return (min(0.0, float(later.min())), 1.08 * float(later.max()))
-
-
 def summary(normalised: pd.DataFrame) -> Figure:
     """Normalised regret of every algorithm (columns) on every benchmark (rows), and the average in black."""
     with rc_context(style.RC):
@@ -82,6 +79,7 @@ def summary(normalised: pd.DataFrame) -> Figure:
                 color=colours[i % 6],
                 marker=marker,
                 linewidth=0,
+                markersize=5.5,
                 alpha=0.9,
                 markeredgecolor="white",
                 markeredgewidth=0.4,
@@ -110,15 +108,20 @@ def sensitivity(comparison: statistics.Comparison, alone: str) -> Figure:
         left.errorbar(
             places, means.loc[alone], yerr=errors.loc[alone], color=style.BLUE, marker="o", capsize=3, label=alone
         )
-        left.set(xlabel="α", ylabel="average regret", title=alone)
+        left.set(xlabel="α (not to scale)", ylabel="average regret", title=alone)
         colours = (style.ORANGE, style.SKY, style.GREEN, style.BLUE, style.VERMILION, style.PURPLE)
-        spread = (means.max(axis=1) - means.min(axis=1)).replace(0.0, 1.0)
         for i, (problem, row) in enumerate(relative.iterrows()):
-            colour, half = colours[i % 6], (errors.loc[problem] / spread[problem]).to_numpy()
-            right.plot(places, row, color=colour, linewidth=0.9, linestyle=("-", "--")[i // 6 % 2], label=str(problem))
-            right.fill_between(places, row - half, row + half, color=colour, alpha=0.05, linewidth=0)
-        right.plot(places, relative.mean(), color=style.BLACK, marker="o", linewidth=2.4, label="average")
-        right.set(xlabel="α", ylabel="normalised average regret", title=f"{len(means)} benchmarks", ylim=(-0.1, 1.1))
+            dashes = ("-", "--")[i // 6 % 2]
+            right.plot(places, row, color=colours[i % 6], linewidth=0.9, linestyle=dashes, label=str(problem))
+        average, error = relative.mean(), relative.sem().fillna(0.0)
+        right.fill_between(places, average - error, average + error, color=style.BLACK, alpha=0.15, linewidth=0)
+        right.plot(places, average, color=style.BLACK, marker="o", linewidth=2.4, label="average ± s.e.")
+        right.set(
+            xlabel="α (not to scale)",
+            ylabel="normalised average regret",
+            title=f"{len(means)} benchmarks",
+            ylim=(-0.1, 1.1),
+        )
         for axes in (left, right):
             axes.set_xticks(places, names)
         figure.legend(*right.get_legend_handles_labels(), loc="outside right center")

@@ -90,7 +90,14 @@ def criterion_errors(errors: Mapping[int, CriterionError]) -> Figure:
             top.set(title=f"$d$ = {d}", yscale="log")
             _logarithmic(top)
             bottom.plot(at, error.rank, color=style.BLACK, marker="o", label="rank correlation of $\\hat R$ and $R$")
-            bottom.plot(at, error.rank_box, ":", color=style.BLUE, marker="^", label="of the bound on the box and $R$")
+            bottom.plot(
+                at,
+                error.rank_box,
+                ":",
+                color=style.BLUE,
+                marker="^",
+                label="rank correlation of the box's bound and $R$",
+            )
             bottom.plot(at, error.first, "-.", color=style.PURPLE, marker="D", label="the same removed first (share)")
             bottom.set(xlabel=LENGTHSCALE, ylim=(-0.05, 1.05))
         above[0].set(ylabel="relative error (median)")

@@ -29,6 +29,7 @@ RC = {
     "axes.titlesize": 9.5,
     "legend.fontsize": 8,
     "legend.frameon": False,
+    "legend.handlelength": 3.0,
     "lines.linewidth": 1.4,
     "lines.markersize": 4.5,
     "figure.dpi": 150,
@@ -77,9 +78,10 @@ def panels(rows: int, columns: int, size: tuple[float, float], **options: Any) -
 
 
 def save(figure: Figure, path: Path) -> Path:
-    """As PNG and PDF; the PNG's path."""
+    """As PNG and PDF, whose endings are added to the path; the PNG's path."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    png, pdf = (path.with_name(path.name + suffix) for suffix in (".png", ".pdf"))
     with rc_context(RC):
-        figure.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None})
-        figure.savefig(path.with_suffix(".png"))
-    return path.with_suffix(".png")
+        figure.savefig(pdf, metadata={"CreationDate": None})
+        figure.savefig(png)
+    return png

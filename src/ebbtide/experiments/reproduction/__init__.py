@@ -19,7 +19,7 @@ from ebbtide.experiments.reproduction import (
     videos,
 )
 from ebbtide.experiments.reproduction.report import write_report
-from ebbtide.experiments.reproduction.studio import Section, Studio
+from ebbtide.experiments.reproduction.studio import IncompleteError, Section, Studio
 
 SECTIONS: dict[str, Callable[[Studio], Section]] = {
     "table": table.make,
@@ -32,4 +32,4 @@ SECTIONS: dict[str, Callable[[Studio], Section]] = {
     "videos": videos.make,
 }
 
-__all__ = ["SECTIONS", "Section", "Studio", "write_report"]
+__all__ = ["SECTIONS", "IncompleteError", "Section", "Studio", "write_report"]

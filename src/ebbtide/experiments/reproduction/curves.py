@@ -17,5 +17,8 @@ def make(studio: Studio) -> Section:
         if frames:
             figure = comparison.over_time(name, frames, UNITS.get(name))
             pictures.append((studio.save_figure(figure, f"curves-{name}"), f"{name} ({studio.scale})."))
-    text = "Mean over the seeds; shaded, or as a cross, the standard error. ABO's response time is without its waiting."
+    text = (
+        "Mean over the seeds; shaded, or as a cross, the standard error. ABO's response time is without its waiting. "
+    )
+    text += "ET-GP-UCB lies upon GP-UCB where it never resets."
     return Section("Over time", [text], pictures=pictures)

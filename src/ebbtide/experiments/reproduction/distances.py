@@ -13,8 +13,7 @@ def make(studio: Studio) -> Section:
     pictures = [
         (
             studio.save_figure(criterion.same_distance(same), "distance"),
-            "The same distance, another effect (Figure 1): the prediction changes twice as much, relative to what is "
-            "known, under the short lengthscale.",
+            "The same distance, another effect (Figure 1).",
         ),
         (
             studio.save_figure(criterion.normalised_distances(ratios), "distance-normalised"),

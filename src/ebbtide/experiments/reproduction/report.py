@@ -25,8 +25,8 @@ figcaption { color: var(--soft); font-size: .9rem; }
 """
 
 
-def write_report(studio: Studio, sections: Mapping[str, Section]) -> Path:
-    """report.html, in the studio's folder."""
+def write_report(studio: Studio, sections: Mapping[str, Section], name: str = "report") -> Path:
+    """One HTML file in the studio's folder."""
     from ebbtide import __version__
 
     links = " ".join(f'<a href="#{name}">{html.escape(section.title)}</a>' for name, section in sections.items())
@@ -42,7 +42,8 @@ def write_report(studio: Studio, sections: Mapping[str, Section]) -> Path:
         f"<h1>This Too Shall Pass, reproduced</h1><p>{html.escape(about)}</p><nav>{links}</nav>\n{body}\n{trouble}"
         f"</body></html>\n"
     )
-    path = studio.out / "report.html"
+    path = studio.out / f"{name}.html"
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, encoding="utf-8")
     return path
 

@@ -9,6 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from ebbtide.algorithms import Algorithm
+from ebbtide.errors import EbbtideError
 from ebbtide.experiments.campaign import Failure, Job, Tally, conduct
 from ebbtide.experiments.figures import style
 from ebbtide.experiments.protocol import Protocol
@@ -26,6 +27,10 @@ class Section:
     pictures: list[tuple[Path, str]] = field(default_factory=list)
 
 
+class IncompleteError(EbbtideError):
+    """A section that lacks runs is not made: a table with holes misleads."""
+
+
 @dataclass
 class Studio:
     """`quick` is the same code on two seeds and runs of 40 s instead of the paper's ten and 600 s."""
@@ -33,7 +38,7 @@ class Studio:
     out: Path
     quick: bool = False
     wanted_seeds: int | None = None
-    also: Mapping[str, str | Algorithm] = field(default_factory=dict)  # beside the seven, in every table and curve
+    also: Mapping[str, str | Algorithm] = field(default_factory=dict)  # beside the seven, in the table and the curves
     scheduler: str | None = None
     watch: Callable[[str, Tally], object] = lambda what, tally: None
     failures: list[Failure] = field(default_factory=list)
@@ -64,6 +69,10 @@ class Studio:
         """The summary of these runs; those that the folder does not hold are made."""
         campaign = conduct(jobs, self.store, scheduler=self.scheduler, watch=lambda tally: self.watch(what, tally))
         self.failures += campaign.failures
+        if campaign.failures:
+            raise IncompleteError(
+                f"{len(campaign.failures)} of the runs of `{what}` failed: it is not made without them"
+            )
         return campaign.summary
 
     def frames(self, jobs: Sequence[Job]) -> dict[str, list[pd.DataFrame]]:

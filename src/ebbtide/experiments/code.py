@@ -1,0 +1,40 @@
+"""Which code a run was made with: a version number does not tell one day's work from the next."""
+
+import hashlib
+import sys
+from dataclasses import fields, is_dataclass
+from functools import cache
+from pathlib import Path
+
+from ebbtide.algorithms import Algorithm
+from ebbtide.benchmarks import Problem
+
+# Of this package: tables, figures and commands do not change a run.
+_PACKAGE = Path(__file__).parent
+_DECIDING = ("pace.py", "protocol.py", "simulation.py")
+
+
+@cache
+def of_the_engine() -> str:
+    """A digest of all that decides a run's digits: the engine, the benchmarks with their data, the simulation."""
+    root = _PACKAGE.parent
+    aside = (_PACKAGE, root / "cli", root / "testing")
+    files = [path for path in root.rglob("*") if path.suffix in (".py", ".npz", ".csv")]
+    deciding = [path for path in files if not any(folder in path.parents for folder in aside)]
+    return _digest(sorted([*deciding, *(_PACKAGE / name for name in _DECIDING)]), root)
+
+
+def _digest(files: list[Path], root: Path) -> str:
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def of_ones_own(problem: str | Problem, algorithm: str | Algorithm) -> str | None:
+    """A digest of the modules that define a problem or an algorithm's parts, where they are the user's own."""
+    parts = [getattr(algorithm, field.name) for field in fields(algorithm)] if is_dataclass(algorithm) else []
+    modules = {type(part).__module__ for part in (problem, *parts)} - {"builtins"}
+    names = sorted(name for name in modules if name.partition(".")[0] != "ebbtide")
+    files = [Path(file) for name in names if (file := getattr(sys.modules[name], "__file__", None))]
+    return "-".join(hashlib.sha256(file.read_bytes()).hexdigest()[:16] for file in files) or None
