@@ -30,8 +30,8 @@ def from_summary(studio: Studio, summary: pd.DataFrame) -> Section:
         "regret": regret_table(
             regret,
             f"Average regret ± standard error ({studio.scale}); in brackets the paper's (Table 2; its averages "
-            "computed from its figures). Of the six, the lowest is bold, those whose 95 % confidence intervals overlap it "
-            "are underlined; normalised: 0 for the lowest of the six on a benchmark, 1 for the highest.",
+            "computed from its figures). Of the six, the lowest is bold, those whose 95 % confidence intervals "
+            "overlap it are underlined; normalised: 0 for the lowest of the six on a benchmark, 1 for the highest.",
             main=paper.ALGORITHMS,
             published=paper.AVERAGE_REGRET,
             line_before=("temperature",),
