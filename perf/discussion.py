@@ -12,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from scipy.stats import t as student
+from scipy.stats import wilcoxon
 
 import ebbtide as eb
 from ebbtide.experiments import Protocol, paper, statistics
@@ -115,10 +117,27 @@ def noise(studio: Studio) -> None:
     show(pd.DataFrame(rows, index=[f"{moment:g}" for moment in NOISE_MOMENTS]).T, 0)
 
 
-def responses(studio: Studio) -> None:
+def responses(summary: pd.DataFrame) -> None:
     heading("response time (s), mean over the queries")
-    summary = studio.run("table", table.jobs(studio))
     show(statistics.compare(summary, "response_s").means[list(paper.ALGORITHMS)], 2)
+
+
+def paired(summary: pd.DataFrame) -> None:
+    """Regret relative to W-DBO's under the same seed: geometric means, over a benchmark's seeds and over all."""
+    regrets = summary.pivot(index=["problem", "seed"], columns="algorithm", values="average_regret")
+    ratios = np.log(regrets.div(regrets["w-dbo"], axis=0)).groupby("problem", sort=False)
+    sizes = statistics.compare(summary, "size").means
+    half = student.ppf(0.975, ratios.size().iloc[0] - 1) * ratios.sem()["w-dbo-exact"]
+    exact = ratios.mean()["w-dbo-exact"]
+    heading("w-dbo-exact relative to w-dbo: regret with its 95 % interval, and size")
+    rows = {"regret": exact, "from": exact - half, "to": exact + half}
+    data = np.exp(pd.DataFrame(rows))
+    data["size"] = sizes["w-dbo-exact"] / sizes["w-dbo"]
+    show(data.reindex(list(eb.benchmarks.PAPER)).T, 2)
+    heading("regret relative to w-dbo's: geometric mean over the benchmarks, and Wilcoxon's p")
+    others = [name for name in ratios.mean().columns if name != "w-dbo"]
+    means = {name: [np.exp(ratios.mean()[name].mean()), wilcoxon(ratios.mean()[name]).pvalue] for name in others}
+    show(pd.DataFrame(means, index=["ratio", "p"]), 3)
 
 
 def main() -> None:
@@ -132,7 +151,9 @@ def main() -> None:
     drops(studio)
     resets(studio)
     noise(studio)
-    responses(studio)
+    summary = studio.run("table", table.jobs(studio))
+    responses(summary)
+    paired(summary)
 
 
 if __name__ == "__main__":
