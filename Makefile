@@ -9,7 +9,7 @@ demo: .venv/.installed
 	$(BIN)/python examples/demo.py
 
 test: .venv/.installed
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadgroup
 
 lint: .venv/.installed
 	$(BIN)/ruff check .

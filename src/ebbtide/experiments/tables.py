@@ -93,7 +93,7 @@ def short(value: float) -> str:
 def with_error(mean: float, error: float) -> str:
     """The mean to the precision that its standard error gives it; without an error, three digits.
 
-    >>> with_error(1.93561, 0.0265), with_error(1283.2, 34.9), with_error(0.5, float("nan"))
+    >>> with_error(1.93561, 0.0271), with_error(1283.2, 34.9), with_error(0.5, float("nan"))
     ('1.936 ± 0.027', '1,283 ± 35', '0.5')
     """
     if not (np.isfinite(error) and error > 0.0):
