@@ -62,7 +62,7 @@ class SpatialError:
 
     @property
     def absolute(self) -> Array:
-        """A(xᵢ, xⱼ; l_S), equation (32) of the paper."""
+        """A(xᵢ, xⱼ; l_S) of Appendix C."""
         return np.minimum(self.outside, self.capped)
 
     @property

@@ -129,7 +129,7 @@ def regret_table(
         rows.append(row)
     averages = normalised(means, main).mean()
     best_average = averages[list(main)].idxmin()
-    known = published_averages(published)
+    known = _published_averages(published)
     rows.append(
         [Cell("normalised average")]
         + [
@@ -141,14 +141,14 @@ def regret_table(
     return Table(caption, ["benchmark", *columns], rows, lines, {len(main) + 1} if others else set())
 
 
-def published_averages(published: pd.DataFrame | None) -> dict[str, float]:
+def _published_averages(published: pd.DataFrame | None) -> dict[str, float]:
     return {} if published is None else {str(k): float(v) for k, v in normalised(published).mean().items()}
 
 
-def value_table(means: pd.DataFrame, caption: str, first: str = "benchmark") -> Table:
+def value_table(means: pd.DataFrame, caption: str) -> Table:
     """Plain means."""
     rows = [
         [Cell(str(i)), *(Cell(short(float(v))) for v in line)]
         for i, line in zip(means.index, means.to_numpy(), strict=True)
     ]
-    return Table(caption, [first, *map(str, means.columns)], rows)
+    return Table(caption, ["benchmark", *map(str, means.columns)], rows)

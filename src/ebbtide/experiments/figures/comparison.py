@@ -70,13 +70,12 @@ def summary(normalised: pd.DataFrame) -> Figure:
     with rc_context(style.RC):
         figure, (axes,) = style.panels(1, 1, (8.6, 3.6))
         places = np.arange(len(normalised.columns))
-        colours = (style.ORANGE, style.SKY, style.GREEN, style.BLUE, style.VERMILION, style.PURPLE)
         for i, (problem, row) in enumerate(normalised.iterrows()):
             marker = "os^vDP"[(i + i // 6) % 6]
             axes.plot(
                 places + 0.022 * (i - 0.5 * (len(normalised) - 1)),
                 row.to_numpy(),
-                color=colours[i % 6],
+                color=style.CYCLE[i % 6],
                 marker=marker,
                 linewidth=0,
                 markersize=5.5,
@@ -109,10 +108,9 @@ def sensitivity(comparison: statistics.Comparison, alone: str) -> Figure:
             places, means.loc[alone], yerr=errors.loc[alone], color=style.BLUE, marker="o", capsize=3, label=alone
         )
         left.set(xlabel="α (not to scale)", ylabel="average regret", title=alone)
-        colours = (style.ORANGE, style.SKY, style.GREEN, style.BLUE, style.VERMILION, style.PURPLE)
         for i, (problem, row) in enumerate(relative.iterrows()):
             dashes = ("-", "--")[i // 6 % 2]
-            right.plot(places, row, color=colours[i % 6], linewidth=0.9, linestyle=dashes, label=str(problem))
+            right.plot(places, row, color=style.CYCLE[i % 6], linewidth=0.9, linestyle=dashes, label=str(problem))
         average, error = relative.mean(), relative.sem().fillna(0.0)
         right.fill_between(places, average - error, average + error, color=style.BLACK, alpha=0.15, linewidth=0)
         right.plot(places, average, color=style.BLACK, marker="o", linewidth=2.4, label="average ± s.e.")

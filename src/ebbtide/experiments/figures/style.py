@@ -15,6 +15,7 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
     *("#F0E442", "#0072B2", "#D55E00", "#CC79A7"),
 )
 GREY = "#8C8C8C"
+CYCLE = (ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE)  # for benchmarks
 
 RC = {
     "font.size": 9,
