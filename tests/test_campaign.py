@@ -251,7 +251,7 @@ def test_a_killed_campaign_goes_on_where_it_stopped(tmp_path):
     assert f"done, {len(seen)} stored" in done.stderr
     assert len(list(runs.glob("*.parquet"))) == 18
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in seen.items())
-    assert list(runs.glob(".*")) == []
+    assert not torn.exists()  # what the killed ones were writing just now may stay for an hour: it could be another's
     summary = pd.read_csv(tmp_path / "runs.csv")
     assert len(summary) == 18
     alone = eb.experiments.run("shekel", "keep-all", 1, Protocol(duration=120.0))
