@@ -21,7 +21,7 @@ def opt():
 
 
 def photograph(opt):
-    return repr((opt._state.to_json(), opt._ledger.to_json()))
+    return repr((opt._state.to_json(), opt._snapshot()))
 
 
 def refused(opt, error, says, call):

@@ -135,12 +135,12 @@ def test_pending_trials_stop_counting_after_a_lease(opt, clock):
     assert sparse != lost.params
     clock.advance(100.0 * opt.hyperparameters["timescale"])
     posterior_sizes = []
-    believing = type(opt._posterior()).believing
+    believing = type(opt._reasoner.posterior(0.0)).believing
     try:
-        type(opt._posterior()).believing = lambda self, *a: posterior_sizes.append(1) or believing(self, *a)
+        type(opt._reasoner.posterior(0.0)).believing = lambda self, *a: posterior_sizes.append(1) or believing(self, *a)
         opt.ask()
     finally:
-        type(opt._posterior()).believing = believing
+        type(opt._reasoner.posterior(0.0)).believing = believing
     assert posterior_sizes == []
 
 
@@ -257,12 +257,12 @@ def test_an_ask_that_fails_leaves_no_trace():
             algorithm=eb.Algorithm(acquisition=acquisition),
         )
         drive(opt, moving_bump, 40)
-        before = repr((opt._state, opt._ledger.to_json(), opt.predict({"x": 0.1, "y": 0.9})))
+        before = repr((opt._state, opt._snapshot(), opt.predict({"x": 0.1, "y": 0.9})))
         if fail:
             acquisition.left = 1
             with pytest.raises(RuntimeError, match="out of order"):
                 opt.ask()
-            assert repr((opt._state, opt._ledger.to_json(), opt.predict({"x": 0.1, "y": 0.9}))) == before
+            assert repr((opt._state, opt._snapshot(), opt.predict({"x": 0.1, "y": 0.9}))) == before
         asks.append(opt.ask())
     assert asks[0] == asks[1]
 
@@ -275,7 +275,7 @@ def test_once_started_the_space_is_not_filled_again(clock):
     for x, y in rng.random((20, 2)):
         opt.tell({"x": x, "y": y}, moving_bump({"x": x, "y": y}, 0.0))
     for _ in range(3):
-        assert not opt._starting
+        assert not opt._reasoner.starting
         opt.tell(opt.ask(), 0.5)
     assert len(opt.dataset) < 15
 

@@ -17,8 +17,11 @@ from ebbtide.errors import (
     NumericalError,
     ObservationError,
     ParameterError,
+    ServiceError,
     SnapshotError,
     SpaceError,
+    StorageError,
+    StudyError,
     TrialError,
 )
 from ebbtide.kernels import Matern, SpaceTimeKernel, SquaredExponential, StepDecay
@@ -74,6 +77,7 @@ __all__ = [
     "Random",
     "RandomRemoval",
     "Recommendation",
+    "ServiceError",
     "SlidingWindow",
     "SnapshotError",
     "Space",
@@ -82,6 +86,8 @@ __all__ = [
     "SquaredExponential",
     "Staleness",
     "StepDecay",
+    "StorageError",
+    "StudyError",
     "SystemClock",
     "Told",
     "Trial",

@@ -18,13 +18,13 @@ from functools import lru_cache, singledispatch
 
 import numpy as np
 from scipy.special import erfcx, k0e, k1e
-from scipy.stats import qmc
 
 from ebbtide.arrays import Array
 from ebbtide.errors import ConfigurationError
 from ebbtide.kernels import Matern, SquaredExponential, Stationary
 from ebbtide.kernels.stationary import matern_coefficients, polynomial
 from ebbtide.linalg import blocks, symmetric
+from ebbtide.quasirandom import sobol
 
 
 @dataclass(frozen=True)
@@ -213,6 +213,6 @@ def finite_future(horizon: float) -> TimeNodes:
 @lru_cache
 def box_nodes(d: int, count: int) -> Array:
     """Quasi-random points of [0,1]^d, the same at every call; each has weight 1/count."""
-    points: Array = qmc.Sobol(d, rng=0).random(count)
+    points = sobol(d, count, rng=0)
     points.flags.writeable = False
     return points

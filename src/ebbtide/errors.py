@@ -6,7 +6,10 @@ EbbtideError
 ├── ObservationError     a value or a time that cannot be recorded
 ├── TrialError           a trial that is unknown, or that was told something else before
 ├── ConfigurationError   an algorithm, a part or an option that does not fit
+├── StudyError           a stored study that is not there, is there already, or is defined otherwise
 ├── SnapshotError        a file that is torn, edited or from a newer version
+├── StorageError         a database that is full, read-only, busy, damaged or from a newer version
+├── ServiceError         a service that cannot be reached, or that refused
 └── NumericalError       a matrix that no jitter could make positive definite
 
 EbbtideWarning
@@ -14,7 +17,7 @@ EbbtideWarning
 ├── ClockWarning         the clock did something that a clock should not do
 └── CallbackWarning      a callback raised; the optimizer went on
 
-The first five are ValueErrors too, so that code which knows nothing of ebbtide can catch them.
+The first six are ValueErrors too, so that code which knows nothing of ebbtide can catch them.
 An error leaves the optimizer exactly as it was.
 """
 
@@ -43,7 +46,19 @@ class ConfigurationError(EbbtideError, ValueError):
     pass
 
 
+class StudyError(EbbtideError, ValueError):
+    pass
+
+
 class SnapshotError(EbbtideError):
+    pass
+
+
+class StorageError(EbbtideError):
+    pass
+
+
+class ServiceError(EbbtideError):
     pass
 
 

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
-from scipy.stats import qmc
 
 from ebbtide.acquisition import Acquisition, Context
 from ebbtide.arrays import Array
 from ebbtide.gaussian_process import Interval, Moment
+from ebbtide.quasirandom import sobol
 from ebbtide.space import Space
 
 CANDIDATES = 256  # quasi-random points of the cube
@@ -93,7 +93,7 @@ def _best(
 
 @lru_cache
 def _sobol(dim: int) -> Array:
-    return qmc.Sobol(dim, scramble=False).random(CANDIDATES)  # type: ignore[no-any-return]
+    return sobol(dim, CANDIDATES)
 
 
 def _candidates(space: Space | _Timed, rng: np.random.Generator) -> Array:

@@ -1,30 +1,32 @@
 """Ask, tell, forget: Algorithm 1 of the paper as a library.
 
-    ask():  clock → fit → staleness policy → condition → acquisition → Trial
+    ask():  clock → fit → staleness policy → condition → acquisition → record → Trial
     tell(): validate → record                                  (no model work)
 
 Only `ask` changes the model. `recommend`, `predict`, `relevance` and `hyperparameters` are pure reads: they
-condition on everything told with the hyperparameters fitted last, and leave no trace.
+condition on everything told with the hyperparameters fitted last, and leave no trace. What is worked out is worked
+out by `reasoning`; what happened is recorded in the archive first (a file, with `storage=`) and then made known to
+the reasoner, so that nothing is ever known that is not recorded.
 """
 
 import math
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import islice
-from statistics import median
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any, Literal, Self, overload
 
 import numpy as np
-from scipy.stats import qmc
 
-from ebbtide import algorithms, state
-from ebbtide.acquisition import UCB
+from ebbtide import archive, state
 from ebbtide.algorithms import Algorithm
-from ebbtide.arrays import Array, Rows
+from ebbtide.archive import Archive, Ask, Memory, told_before, told_under
+from ebbtide.arrays import Array
 from ebbtide.clock import Clock, SystemClock, wait_until
-from ebbtide.dataset import Dataset, Standardization
+from ebbtide.dataset import Dataset
+from ebbtide.definition import Definition, checked_algorithm, checked_count, usual_start
 from ebbtide.errors import (
     CallbackWarning,
     ClockWarning,
@@ -32,30 +34,35 @@ from ebbtide.errors import (
     EbbtideWarning,
     ObservationError,
     SnapshotError,
+    TrialError,
 )
-from ebbtide.gaussian_process import Posterior, condition
-from ebbtide.guards import Guard
-from ebbtide.inference import MIN_ROWS, Prior, TimeLimits, fit, weak_prior
 from ebbtide.ledger import Ledger
-from ebbtide.likelihood import Hyperparameters
-from ebbtide.linalg import one_blas_thread
-from ebbtide.maximization import maximize, maximize_over
 from ebbtide.progress import Progress
+from ebbtide.reasoning import Reasoner, Step
 from ebbtide.records import Asked, Event, Model, Observation, Recommendation, Told, Trial
-from ebbtide.relevance import relevance
-from ebbtide.space import Parameter, Params, Space, as_finite, is_whole
-from ebbtide.staleness import Verdict, View, WassersteinBudget
+from ebbtide.space import Parameter, Params, Space, as_finite, is_text
 from ebbtide.state import State
-from ebbtide.timing import Occasion
+from ebbtide.storage import Journal, Storage
 
 GRACE = 5.0  # seconds by which a time told may be ahead of the system clock
 YEAR_2000 = 946_684_800.0
-SEARCH_EVERY = 10  # asks between two searches for hyperparameters from scratch
-RESPONSES = 9  # response times whose median is the one expected
-TRIM_BLOCK = 512  # rows scored at a time when far more were told than may stay
-MAX_PENDING = 64  # pending trials that are believed: clients that never answer must not slow an ask down
 STALLED = 100  # evaluations without the clock moving, before `optimize` gives up
-PATIENCE = 10  # observations made since a clock went back, before those dated after it are dropped
+RACES = 3  # asks of other processes that an ask may lose against, before it locks them out
+MAX_KEY = 200  # characters of an idempotency key
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An ask that is being worked out: from what is known after so many asks and tells, at a time."""
+
+    reasoner: Reasoner
+    now: float
+    until: float
+    asks: int
+    told: int
+
+    def step(self) -> Step:
+        return self.reasoner.step(self.now, self.until)
 
 
 class Optimizer:
@@ -70,6 +77,9 @@ class Optimizer:
     ...     clock.advance(1.0)
     >>> round(opt.recommend().params["x"], 1)
     0.3
+
+    With `storage="sqlite:///tuner.db"` and a `name` it is a study that outlives the process: the next one that is made
+    with the same name goes on where this one was, whatever happened to it.
     """
 
     def __init__(
@@ -82,240 +92,148 @@ class Optimizer:
         seed: int | None = None,
         n_initial: int | None = None,
         callbacks: Iterable[Callable[[Event], object]] = (),
+        storage: str | Storage | None = None,
+        name: str | None = None,
     ) -> None:
-        self.space = space if isinstance(space, Space) else Space(space)
-        if direction not in ("minimize", "maximize"):
-            raise ConfigurationError(f'direction={direction!r}: choose "minimize" or "maximize"')
-        self.direction = direction
-        self.algorithm = _checked_algorithm(algorithm)
-        self.algorithm.spatial.check_coordinates(self.space.width)
-        self.clock: Clock = SystemClock() if clock is None else clock
-        if not callable(getattr(self.clock, "now", None)):
+        space = space if isinstance(space, Space) else Space(space)
+        definition = Definition(
+            space=space,
+            direction=direction,
+            algorithm=checked_algorithm(algorithm),
+            clock=state.describe_clock(SystemClock() if clock is None else clock),
+            seed=int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed,
+            n_initial=usual_start(space) if n_initial is None else n_initial,
+        )
+        if (storage is None) != (name is None):
+            raise ConfigurationError(f"storage={storage!r}, name={name!r}: a stored study needs both, another neither")
+        if storage is None or name is None:
+            self._begin(Reasoner(definition), Memory(), SystemClock() if clock is None else clock, callbacks)
+            return
+        unsaid = [key for key, value in (("seed", seed), ("n_initial", n_initial)) if value is None]
+        journal = Storage.of(storage).create_or_open(name, definition, unsaid)
+        self._resume(journal, clock, definition.algorithm, callbacks)
+
+    @classmethod
+    def open(
+        cls,
+        storage: str | Storage,
+        name: str,
+        *,
+        clock: Clock | None = None,
+        algorithm: str | Algorithm | None = None,
+        callbacks: Iterable[Callable[[Event], object]] = (),
+    ) -> Self:
+        """A stored study that is there. A clock or an algorithm of your own classes is passed again."""
+        optimizer = cls.__new__(cls)
+        given = None if algorithm is None else checked_algorithm(algorithm)
+        optimizer._resume(Storage.of(storage).journal(name), clock, given, callbacks)
+        return optimizer
+
+    def _resume(
+        self,
+        journal: Journal,
+        clock: Clock | None,
+        algorithm: Algorithm | None,
+        callbacks: Iterable[Callable[[Event], object]],
+    ) -> None:
+        reasoner = Reasoner(Definition.from_json(journal.definition, algorithm))
+        reasoner.state = journal.restore(reasoner.ledger)
+        restored = state.restore_clock(reasoner.definition.clock, clock, reasoner.state.latest_reading)
+        self._begin(reasoner, journal, restored, callbacks)
+
+    def _begin(
+        self, reasoner: Reasoner, archive: Archive, clock: Clock, callbacks: Iterable[Callable[[Event], object]]
+    ) -> None:
+        if not callable(getattr(clock, "now", None)):
             raise ConfigurationError(f"clock={clock!r}: give an object with a method now(), such as eb.ManualClock()")
-        if seed is None:
-            seed = int(np.random.SeedSequence().generate_state(1)[0])
-        self.seed = _checked_count("seed", seed)
-        n_initial = 2 * (self.space.dim + 1) if n_initial is None else n_initial
-        self.n_initial = _checked_count("n_initial", n_initial)
         if not isinstance(callbacks, Iterable):
             raise ConfigurationError(f"callbacks={callbacks!r}: give a list of functions")
+        self._reasoner, self._archive = reasoner, archive
+        self.clock: Clock = clock
         self.callbacks = tuple(callbacks)
-        self._state = State()
-        self._ledger = Ledger(self.space)
-        self._cached: tuple[tuple[int, int], Posterior] | None = None
+        self.definition = reasoner.definition
+        self.space, self.algorithm = self.definition.space, self.definition.algorithm
+        self.direction, self.seed, self.n_initial = (
+            self.definition.direction,
+            self.definition.seed,
+            self.definition.n_initial,
+        )
 
     # --- ask: the only thing that changes the model -------------------------------------------------------
 
     @overload
-    def ask(self, *, until: float | None = None) -> Trial: ...
+    def ask(self, *, until: float | None = None, lease: float | None = None) -> Trial: ...
     @overload
-    def ask(self, n: int, *, until: float | None = None) -> list[Trial]: ...
-    def ask(self, n: int | None = None, *, until: float | None = None) -> Trial | list[Trial]:
+    def ask(self, n: int, *, until: float | None = None, lease: float | None = None) -> list[Trial]: ...
+    def ask(
+        self, n: int | None = None, *, until: float | None = None, lease: float | None = None
+    ) -> Trial | list[Trial]:
         """What to measure next. `n` queries at once take each other into account.
 
         Measure at `trial.time`: now, for all algorithms but those that may choose a later moment (ABO), which is
-        at most `until`.
+        at most `until`. A trial that is not told counts as pending for its `lease`, by default one l_T.
         """
         end = math.inf if until is None else as_finite(until)
         if end is None:
             raise ConfigurationError(f"until={until!r}: give a finite time by the clock, or None")
+        if lease is not None and ((given := as_finite(lease)) is None or given < 0.0):
+            raise ConfigurationError(f"lease={lease!r}: give a time ≥ 0 in the clock's unit, or None")
         if n is None:
-            return self._ask(end)
-        return [self._ask(end) for _ in range(_checked_count("n", n, least=1))]
+            return self._ask(end, lease)
+        return [self._ask(end, lease) for _ in range(checked_count("n", n, least=1))]
 
-    def _ask(self, until: float) -> Trial:
-        now = self._read_clock()
-        with one_blas_thread():
-            step = self._start() if self._starting else self._model_step(now, until)
-        # Nothing has changed until here: whatever failed, failed without a trace.
+    def _ask(self, until: float, lease: float | None) -> Trial:
+        for lost in count():
+            with nullcontext() if lost < RACES else self._archive.transaction():
+                plan = self.plan(until)
+                trial = self.commit(plan, plan.step(), lease)
+            if trial is not None:
+                return trial
+        raise AssertionError  # a count has no end
+
+    def plan(self, until: float = math.inf) -> Plan:
+        """What an ask needs to be worked out, here or in another process."""
+        self._catch_up()
+        return Plan(self._reasoner, self._read_clock(), until, self._state.asks, self._ledger.told)
+
+    def commit(self, plan: Plan, step: Step, lease: float | None = None) -> Trial | None:
+        """Record what a plan came to. None if somebody else has asked meanwhile: then it is to be planned anew."""
         params = self.space.decode(step.x)
         landed = self._read_clock()
-        removed = self._commit(step, now)
-        trial = Trial(str(self._state.asks), params, landed if step.wait is None else max(landed, step.wait))
+        with self._archive.transaction():
+            self._catch_up()
+            if self._state.asks != plan.asks:
+                return None
+            time = landed if step.wait is None else max(landed, step.wait)
+            trial = Trial(str(plan.asks), params, time, None if lease is None else time + lease)
+            lines: list[int] = self._ledger.lines[step.rows].tolist()
+            removed = tuple(zip(lines, step.scores, strict=True))
+            after = step.after(self._state, plan.now, landed)
+            self._archive.asked(Ask(trial, plan.told, plan.now, landed, removed, after))
+        # Nothing has changed until here: whatever failed, failed without a trace.
+        self._reasoner.state = after
+        self._ledger.remove(lines)
         self._ledger.open(trial)
-        self._note_reading(landed)
-        self._state.asks += 1
-        response = max(0.0, landed - now)
-        self._state.responses = [*self._state.responses, response][-RESPONSES:]
         handed_out = replace(trial, params=dict(params))
-        self._emit(Asked(handed_out, response, len(self._ledger), removed))
+        if self.callbacks:
+            gone = tuple(self._archive.observations(lines))
+            self._emit(Asked(handed_out, max(0.0, landed - plan.now), len(self._ledger), gone))
         return handed_out
 
-    @property
-    def _starting(self) -> bool:
-        """The first `n_initial` asks fill the space, unless as many values came from outside."""
-        return max(self._state.asks, self._ledger.values_told) < self.n_initial
-
-    def _start(self) -> "_Step":
-        sobol = qmc.Sobol(self.space.dim, rng=np.random.default_rng(self.seed))
-        if self._state.asks:
-            sobol.fast_forward(self._state.asks)
-        return _Step(x=self.space.spread(sobol.random(1))[0])
-
-    def _model_step(self, now: float, until: float) -> "_Step":
-        """Lines 5-24 of Algorithm 1, in the order: fit, forget, condition, acquire."""
-        rng = np.random.default_rng([self.seed, self._state.asks])
-        step = _Step()
-        rows = self._thinned(step, self._dated_before(step, now), now)
-        posterior = self._fit(step, rows, rng)
-        posterior = self._forget(step, rows, posterior, now, rng)
-        self._acquire(step, posterior, now, until, rng)
-        return step
-
-    def _fit(self, step: "_Step", rows: Rows, rng: np.random.Generator) -> Posterior:
-        """Hyperparameters from the active observations (line 8), by maximum likelihood or a posteriori."""
-        data = self._ledger.dataset.take(rows)
-        families = (self.algorithm.spatial, self.algorithm.temporal)
-        held = self._state.hyper
-        start = self._default_hyperparameters() if held is None else held
-        few = len(data) < MIN_ROWS
-        # After a reset what was fitted is held, and with it the scale that it was fitted on.
-        step.standardization = self._state.standardization if few and held else Standardization.of(data.y)
-        step.z, moments = self._sign * step.standardization.apply(data.y), self._moments(rows)
-        if few:
-            return condition(start.kernel(*families), start.noise, data.x, moments, step.z)
-        search = held is None or self._state.asks % SEARCH_EVERY == 0
-        fitted = fit(families, start, (data.x, moments, step.z), self._prior(), search=search, rng=rng)
-        step.hyper = fitted.hyper
-        step.guards += fitted.guards
-        return fitted.posterior
-
-    def _forget(
-        self, step: "_Step", rows: Rows, posterior: Posterior, now: float, rng: np.random.Generator
-    ) -> Posterior:
-        """What the staleness policy takes out (lines 9-20 and 24)."""
-        if len(posterior) == 0 or self._behind(now).any():
-            return posterior
-        view = View(
-            posterior,
-            z=step.z,
-            t=self._ledger.dataset.t[rows],
-            index=self._ledger.lines[rows],
-            told=len(self._ledger.history),
-            now=now,
-            state=dict(self._state.policy),
-            rng=rng,
-            inference=self.algorithm.inference,
-        )
-        verdict = self.algorithm.staleness.review(view)
-        gone, scores = _checked_verdict(verdict, len(rows))
-        step.policy = _checked_memory(verdict.state, "staleness policy")
-        step.guards += verdict.guards
-        step.remove(rows[gone], scores)
-        return posterior.without(gone)
-
-    def _acquire(self, step: "_Step", posterior: Posterior, now: float, until: float, rng: np.random.Generator) -> None:
-        """The acquisition's maximum at the moment that the query is for (line 5), or over those that it may be for."""
-        n = len(posterior)
-        posterior = self._believing_pending(posterior, now)
-        landing = now + median(self._state.responses or [0.0])
-        earliest, latest = self._window(step, now, landing, until)
-        if latest > earliest and self._sees_the_clock:
-            interval = posterior.during(earliest, latest)
-            step.x, chosen = maximize_over(self.algorithm.acquisition, interval, self.space, rng, n)
-        else:
-            chosen = earliest  # to a model that does not see the clock, no moment is better than another
-            moment = posterior.at(self._moment(chosen))
-            step.x = maximize(self.algorithm.acquisition, moment, self.space, rng, n)
-        step.wait = chosen if chosen > landing else None
-
-    def _believing_pending(self, posterior: Posterior, now: float) -> Posterior:
-        """What was asked and not yet told is believed at the posterior mean, for one l_T."""
-        interval, timescale = self._ledger.interval, posterior.kernel.timescale
-        if timescale is None:
-            lease = TimeLimits.of(interval, span=0.0).typical
-        else:
-            lease = timescale * interval if self._by_step else timescale
-        pending = [p for p in islice(self._ledger.newest_pending(), MAX_PENDING) if now - p.time <= lease]
-        if not pending:
-            return posterior
-        X = np.array([self.space.encode(p.params) for p in pending])
-        return posterior.believing(X, np.array([self._moment(p.time) for p in pending]))
-
-    def _window(self, step: "_Step", now: float, landing: float, until: float) -> tuple[float, float]:
-        """The moments that the timing lets the acquisition choose among."""
-        hyper = step.hyper or self._state.hyper
-        timescale = hyper.timescale if hyper is not None and self._sees_the_clock else None
-        told, memory = len(self._ledger.history), dict(self._state.timing)
-        window = self.algorithm.timing.window(Occasion(now, landing, timescale, until, told, memory))
-        if not -math.inf < window.earliest <= window.latest < math.inf:
-            raise ConfigurationError(f"{self.algorithm.timing!r} gave {window}: earliest ≤ latest, two finite times")
-        step.timing = _checked_memory(window.memory, "timing")
-        last = max(landing, until)
-        return min(window.earliest, last), min(window.latest, last)
-
-    def _dated_before(self, step: "_Step", now: float) -> Rows:
-        """All active rows, but for those that a clock has left in the future for good."""
-        rows = np.arange(len(self._ledger))
-        behind = self._behind(now)
-        since = self._state.behind_since
-        step.behind_since = None if not behind.any() else len(self._ledger.history) if since is None else since
-        if step.behind_since is not None and len(self._ledger.history) - step.behind_since >= PATIENCE:
-            warnings.warn(
-                f"the clock went back to {now!r}: {behind.sum()} observations dated after it are set aside",
-                ClockWarning,
-                stacklevel=5,
-            )
-            step.guards += ("clock_went_back",)
-            step.behind_since = None
-            step.remove(rows[behind], [None] * int(behind.sum()))
-            rows = rows[~behind]
-        return rows
-
-    def _thinned(self, step: "_Step", rows: Rows, now: float) -> Rows:
-        """The rows to model: a model of far more than may stay would take minutes, so they go in blocks first."""
-        capacity = self.algorithm.staleness.capacity
-        while capacity is not None and len(rows) > 2 * max(capacity, TRIM_BLOCK):
-            rows = self._trim_block(step, rows, now)
-        return rows
-
-    def _trim_block(self, step: "_Step", rows: Rows, now: float) -> Rows:
-        """Of the oldest rows, the half with the lowest scores goes."""
-        oldest = rows[np.argsort(self._ledger.dataset.t[rows], kind="stable")[:TRIM_BLOCK]]
-        scores = self._scores(oldest, self.model, now)
-        lowest = np.argsort(scores, kind="stable")[: TRIM_BLOCK // 2]
-        step.guards += ("max_active",)
-        known = self.algorithm.temporal is not None
-        step.remove(oldest[lowest], scores[lowest].tolist() if known else [None] * len(lowest))
-        return np.setdiff1d(rows, oldest[lowest])
-
-    def _behind(self, now: float) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Rows dated more than l_T after now: the clock went back. While there are any, nothing is forgotten.
-
-        To a model that does not look at the clock it makes no difference.
-        """
-        if not self._sees_the_clock:
-            return np.zeros(len(self._ledger), dtype=bool)
-        hyper = self._state.hyper
-        timescale = None if hyper is None else hyper.timescale
-        return self._ledger.dataset.t > now + (0.0 if timescale is None else timescale)
-
-    @property
-    def _by_step(self) -> bool:
-        """Whether the model counts observations told instead of looking at the clock (TV-GP-UCB)."""
-        return self.algorithm.temporal is not None and self.algorithm.temporal.by_step
-
-    @property
-    def _sees_the_clock(self) -> bool:
-        return self.algorithm.temporal is not None and not self._by_step
-
-    def _moments(self, rows: Rows) -> Array:
-        """Where active rows lie on the temporal kernel's axis."""
-        return self._ledger.lines[rows].astype(float) if self._by_step else self._ledger.dataset.t[rows]
-
-    def _moment(self, time: float) -> float:
-        """The same for what has not been told: by steps, everything that comes is at the next index."""
-        return float(len(self._ledger.history)) if self._by_step else time
-
-    def _commit(self, step: "_Step", now: float) -> tuple[Observation, ...]:
-        self._state.hyper = step.hyper or self._state.hyper
-        self._state.standardization = step.standardization or self._state.standardization
-        self._state.policy = step.policy if step.policy is not None else self._state.policy
-        self._state.timing = step.timing if step.timing is not None else self._state.timing
-        self._state.behind_since = step.behind_since
-        for guard in step.guards:
-            self._state.guards[guard] = self._state.guards.get(guard, 0) + 1
-        return self._ledger.remove(step.rows, now, step.scores)
+    def _catch_up(self) -> None:
+        """Learn what others have recorded in the same archive."""
+        news = self._archive.news(self._state.asks, self._ledger.told)
+        for observation, reading in news.tells:
+            self._ledger.record(observation)
+            self._reasoner.state = self._state.noting(reading)
+        told = {observation.trial_id for observation, _ in news.tells}
+        for ask in news.asks:
+            self._ledger.remove([line for line, _ in ask.removed])
+            self._reasoner.state = ask.state.noting(self._latest_reading)
+            if ask.trial.id not in told:
+                self._ledger.open(ask.trial)
+        if (news.asks or news.tells) and isinstance(self.clock, SystemClock):
+            self.clock.never_before(self._latest_reading)
 
     # --- tell: only records -------------------------------------------------------------------------------
 
@@ -326,30 +244,52 @@ class Optimizer:
         *,
         time: float | None = None,
         failed: bool = False,
+        key: str | None = None,
     ) -> None:
         """Record a value for a trial, or for parameters measured elsewhere, at `time` (default: the trial's, or now).
 
-        Telling a trial the same value again changes nothing. `failed=True` records that there is no value.
+        Telling a trial the same value again changes nothing. `failed=True` records that there is no value. A `key`
+        makes it safe to tell parameters again after a failure: what was told under the same key is not told twice.
         """
-        now = self._read_clock()
         outcome = self._checked_value(value, failed)
-        moment = now if time is None else self._checked_time(time, now)
-        if isinstance(trial, Trial):
-            if self._ledger.already_told(trial, outcome):
+        with self._archive.transaction():
+            self._catch_up()
+            now = self._read_clock()
+            observation = self._observation(trial, outcome, time, now, _checked_key(key))
+            if observation is None:
                 return
-            asked = self._ledger.pending[trial.id]
-            params, trial_id = asked.params, asked.id
+            self._archive.record(observation, now, self._ledger.told, self._state.asks)
+        self._ledger.record(observation)
+        self._note_reading(now)
+        self._emit(Told(replace(observation, params=dict(observation.params))))
+
+    def _observation(
+        self, trial: Trial | Mapping[str, Any], outcome: float | None, time: float | None, now: float, key: str | None
+    ) -> Observation | None:
+        """What is told, checked; None if it was told before."""
+        moment = now if time is None else self._checked_time(time, now)
+        trial_id = trial.id if isinstance(trial, Trial) else None
+        params = trial.params if isinstance(trial, Trial) else self.space.check(trial)
+        if key is not None and told_under(self._archive, key, trial_id, params, outcome):
+            return None
+        if isinstance(trial, Trial):
+            if told_before(self._archive, trial, outcome):
+                return None
+            asked = self.trial(trial.id)
+            params = asked.params
             if time is None:
                 # A trial's own moment was read off this clock, which may have gone back since: it is not in question.
                 latest = max(now, self._latest_reading)
                 # A query that is called off before its moment (ABO waits) has failed now.
-                moment = min(asked.time, latest) if failed else self._checked_time(asked.time, latest)
-        else:
-            params, trial_id = self.space.check(trial), None
-        observation = Observation(params, moment, outcome, trial_id)
-        self._ledger.record(observation)
-        self._note_reading(now)
-        self._emit(Told(replace(observation, params=dict(params))))
+                moment = min(asked.time, latest) if outcome is None else self._checked_time(asked.time, latest)
+        return Observation(params, moment, outcome, trial_id, key=key)
+
+    def trial(self, trial_id: str) -> Trial:
+        """A trial that was asked for, by its id."""
+        asked = self._archive.trial(trial_id)
+        if asked is None:
+            raise TrialError(f"trial {trial_id!r} was never asked for; ids are those that ask() gave")
+        return asked
 
     def _checked_value(self, value: Any, failed: bool) -> float | None:
         if failed:
@@ -382,15 +322,8 @@ class Optimizer:
 
     def recommend(self) -> Recommendation:
         """The best parameters now, by the model: no exploration."""
-        now = self._read_clock()
-        with one_blas_thread():
-            moment = self._posterior().at(self._moment(now))
-            rng = np.random.default_rng([self.seed, self._state.asks, 1])
-            x = maximize(UCB(beta=0.0), moment, self.space, rng, len(moment.posterior))
-            params = self.space.decode(x)
-            mean, std = moment.predict(self.space.encode(params)[None])
-        mean, std = self._in_user_unit(mean, std)
-        return Recommendation(params, float(mean[0]), float(std[0]), now)
+        self._catch_up()
+        return self._reasoner.recommend(self._read_clock())
 
     @overload
     def predict(self, params: Mapping[str, Any], time: float | None = None) -> tuple[float, float]: ...
@@ -400,36 +333,20 @@ class Optimizer:
         self, params: Mapping[str, Any] | Sequence[Mapping[str, Any]], time: float | None = None
     ) -> tuple[float, float] | tuple[Array, Array]:
         """Mean and deviation of the objective (without noise) at some parameters, now or at any other time."""
-        moment = self._read_clock() if time is None else as_finite(time)
+        now = self._read_clock()
+        moment = now if time is None else as_finite(time)
         if moment is None:
             raise ObservationError(f"time={time!r}: give a finite number, in the clock's unit")
         single = isinstance(params, Mapping)
-        points = [params] if single else list(params)
-        X = np.array([self.space.encode(self.space.check(p)) for p in points]).reshape(-1, self.space.width)
-        with one_blas_thread():
-            mean, std = self._in_user_unit(*self._posterior().at(self._moment(moment)).predict(X))
+        points = [self.space.check(p) for p in ([params] if single else params)]
+        self._catch_up()
+        mean, std = self._reasoner.predict(points, moment, now)
         return (float(mean[0]), float(std[0])) if single else (mean, std)
 
     def relevance(self) -> Array:
         """How much each active observation still matters to predictions from now on, in the dataset's order."""
-        if self.algorithm.temporal is None:
-            raise ConfigurationError("this algorithm has no temporal kernel: to it, no observation is ever stale")
-        now, model, data = self._read_clock(), self.model, self.dataset
-        thinning = _Step()  # never committed: what the next ask would thin out has its score from there
-        rows = self._thinned(thinning, np.arange(len(data)), now)
-        scores = np.zeros(len(data))
-        scores[thinning.rows] = thinning.scores
-        scores[rows] = self._scores(rows, model, now)
-        return scores
-
-    def _scores(self, rows: Rows, model: Model, now: float) -> Array:
-        data, moments, present = self.dataset.take(rows), self._moments(rows), self._moment(now)
-        if self.algorithm.temporal is None:
-            return data.t - now  # what has no relevance goes by age
-        policy = self.algorithm.staleness
-        method = policy.method if isinstance(policy, WassersteinBudget) else "bound"
-        z = Standardization(model.mean, model.scale).apply(data.y)
-        return relevance(data.x, moments, z, kernel=model.kernel, noise=model.noise, now=present, method=method)
+        self._catch_up()
+        return self._reasoner.relevance(self._read_clock())
 
     @property
     def dataset(self) -> Dataset:
@@ -439,18 +356,22 @@ class Optimizer:
     @property
     def history(self) -> list[Observation]:
         """Every observation ever told, in the order told, with when it was removed and at what relevance."""
-        return list(self._ledger.history)
+        return self._archive.history()
+
+    @property
+    def told(self) -> int:
+        """How many observations were ever told: the history's length, at no cost."""
+        return self._ledger.told
 
     @property
     def model(self) -> Model:
         """Kernel, noise, and the mean and scale that standardise y, as last fitted."""
-        fitted = self._state.hyper is not None
-        return self._model_of(self._state.standardization if fitted else Standardization.of(self.dataset.y))
+        return self._reasoner.model
 
     @property
     def hyperparameters(self) -> dict[str, Any]:
         """scale, lengthscale, timescale (in the clock's unit) and noise (a variance), of the standardised values."""
-        hyper = self._state.hyper or self._default_hyperparameters()
+        hyper = self._reasoner.hyper
         timescale = {} if hyper.timescale is None else {"timescale": hyper.timescale}
         return {"scale": hyper.scale, "lengthscale": hyper.lengthscale} | timescale | {"noise": hyper.noise}
 
@@ -512,19 +433,11 @@ class Optimizer:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a JSON file, atomically. `load` goes on as if nothing had happened."""
         self._note_reading(self._read_clock())
-        state.write(
-            path,
-            {
-                "space": self.space.to_json(),
-                "direction": self.direction,
-                "algorithm": state.algorithm_to_json(self.algorithm),
-                "clock": state.describe_clock(self.clock),
-                "seed": self.seed,
-                "n_initial": self.n_initial,
-                "state": self._state.to_json(),
-                **self._ledger.to_json(),
-            },
-        )
+        state.write(path, self._snapshot())
+
+    def _snapshot(self) -> dict[str, Any]:
+        recorded = {"state": self._state.to_json(), "active": self._ledger.lines.tolist()}
+        return self.definition.to_json() | recorded | archive.to_json(self._archive)
 
     @classmethod
     def load(
@@ -536,26 +449,35 @@ class Optimizer:
     ) -> Self:
         """The optimizer that `save` wrote. A clock or an algorithm of your own classes is passed again."""
         payload = state.read(path)
-        given = None if algorithm is None else _checked_algorithm(algorithm)
+        given = None if algorithm is None else checked_algorithm(algorithm)
+        optimizer = cls.__new__(cls)
         try:
-            memory = State.from_json(payload["state"])
-            space = Space.from_json(payload["space"])
-            optimizer = cls(
-                space,
-                direction=payload["direction"],
-                algorithm=state.algorithm_from_json(payload["algorithm"], given),
-                clock=state.restore_clock(payload["clock"], clock, memory.latest_reading),
-                seed=payload["seed"],
-                n_initial=payload["n_initial"],
-                callbacks=callbacks,
-            )
-            optimizer._state = memory
-            optimizer._ledger = Ledger.from_json(space, payload)
+            reasoner = Reasoner(Definition.from_json(payload, given))
+            reasoner.state = State.from_json(payload["state"])
+            ledger = reasoner.ledger
+            memory = archive.from_json(payload, ledger.record)
+            ledger.remove(np.setdiff1d(ledger.lines, payload["active"]).tolist())
+            for trial in memory.pending():
+                ledger.open(trial)
+            restored = state.restore_clock(payload["clock"], clock, reasoner.state.latest_reading)
+            optimizer._begin(reasoner, memory, restored, callbacks)
         except (KeyError, TypeError, IndexError) as error:
             raise SnapshotError(f"{path} lacks a part of its state ({error!r}); use an earlier copy") from error
         return optimizer
 
+    def close(self) -> None:
+        """Close the storage, if there is one. What was told is there already: nothing is lost without it."""
+        self._archive.close()
+
     # --- small parts --------------------------------------------------------------------------------------
+
+    @property
+    def _state(self) -> State:
+        return self._reasoner.state
+
+    @property
+    def _ledger(self) -> Ledger:
+        return self._reasoner.ledger
 
     def _read_clock(self) -> float:
         reading = self.clock.now()
@@ -566,51 +488,12 @@ class Optimizer:
 
     def _note_reading(self, reading: float) -> None:
         """Only what changes the state may note the time: a read, or a refused tell, leaves no trace."""
-        self._state.latest_reading = max(self._latest_reading, reading)
+        self._reasoner.state = self._state.noting(reading)
 
     @property
     def _latest_reading(self) -> float:
         latest = self._state.latest_reading
         return -math.inf if latest is None else latest
-
-    @property
-    def _sign(self) -> float:
-        return 1.0 if self.direction == "maximize" else -1.0
-
-    def _in_user_unit(self, mean: Array, std: Array) -> tuple[Array, Array]:
-        model = self.model
-        return self._sign * mean * model.scale + model.mean, std * model.scale
-
-    def _limits(self) -> TimeLimits:
-        if self._by_step:
-            return TimeLimits.in_steps()
-        return TimeLimits.of(self._ledger.interval, self._ledger.span)
-
-    def _prior(self) -> Prior:
-        limits = None if self.algorithm.temporal is None else self._limits()
-        return weak_prior(self.algorithm.spatial.ard, self.space.width, limits, self.algorithm.inference)
-
-    def _default_hyperparameters(self) -> Hyperparameters:
-        """The prior's centre, until there is something to fit."""
-        prior = self._prior()
-        drifting = self.algorithm.temporal is not None
-        return Hyperparameters.from_vector(prior.clip(prior.center), ard=self.algorithm.spatial.ard, drifting=drifting)
-
-    def _model_of(self, standardization: Standardization) -> Model:
-        hyper = self._state.hyper or self._default_hyperparameters()
-        kernel = hyper.kernel(self.algorithm.spatial, self.algorithm.temporal)
-        return Model(kernel, hyper.noise, standardization.mean, standardization.scale)
-
-    def _posterior(self) -> Posterior:
-        """Conditioned on everything told, for reads; kept until the next ask or tell."""
-        key = (self._state.asks, len(self._ledger.history))
-        if self._cached is None or self._cached[0] != key:
-            model = self.model
-            rows = self._thinned(_Step(), np.arange(len(self._ledger)), self._read_clock())
-            data = self.dataset.take(rows)
-            z = self._sign * Standardization(model.mean, model.scale).apply(data.y)
-            self._cached = key, condition(model.kernel, model.noise, data.x, self._moments(rows), z)
-        return self._cached[1]
 
     def _emit(self, event: Event) -> None:
         for callback in self.callbacks:
@@ -620,55 +503,7 @@ class Optimizer:
                 warnings.warn(f"callback {callback!r} raised {error!r}; going on", CallbackWarning, stacklevel=4)
 
 
-@dataclass
-class _Step:
-    """What an ask has worked out, to be committed when all of it has succeeded."""
-
-    x: Array = field(default_factory=lambda: np.empty(0))
-    z: Array = field(default_factory=lambda: np.empty(0))  # the standardised values of the rows that are modelled
-    hyper: Hyperparameters | None = None
-    standardization: Standardization | None = None
-    policy: dict[str, float] | None = None
-    timing: dict[str, float] | None = None
-    wait: float | None = None  # a moment after the landing, if the timing chose one
-    behind_since: int | None = None
-    guards: tuple[Guard, ...] = ()
-    rows: list[int] = field(default_factory=list)
-    scores: list[float | None] = field(default_factory=list)
-
-    def remove(self, rows: Rows, scores: Sequence[float | None]) -> None:
-        self.rows += rows.tolist()
-        self.scores += scores
-
-
-def _checked_algorithm(algorithm: Any) -> Algorithm:
-    found = algorithms.get(algorithm) if isinstance(algorithm, str) else algorithm
-    if not isinstance(found, Algorithm):
-        raise ConfigurationError(f"algorithm={algorithm!r}: give a name or an eb.Algorithm")
-    return found
-
-
-def _checked_verdict(verdict: Verdict, n: int) -> tuple[list[int], list[float | None]]:
-    """Rows and scores of a policy, which may be somebody's own."""
-    if not isinstance(verdict, Verdict):
-        raise ConfigurationError(f"the staleness policy answered {verdict!r}: give an eb.Verdict")
-    rows, scores = list(verdict.rows), list[float | None](verdict.scores)
-    if len(set(rows)) < len(rows) or not all(is_whole(row) and 0 <= row < n for row in rows):
-        raise ConfigurationError(f"the staleness policy removed the rows {rows}: give numbers from 0 to {n - 1}, once")
-    if len(scores) not in (0, len(rows)) or not all(as_finite(score) is not None for score in scores):
-        raise ConfigurationError(f"the staleness policy gave {scores} for {len(rows)} rows: give a finite number each")
-    return rows, scores or [None] * len(rows)
-
-
-def _checked_memory(memory: Any, owner: str) -> dict[str, float]:
-    """What a part wants to remember, which a snapshot must be able to hold."""
-    pairs: list[tuple[Any, Any]] = list(memory.items()) if isinstance(memory, dict) else [(None, None)]
-    if not all(isinstance(key, str) and as_finite(value) is not None for key, value in pairs):
-        raise ConfigurationError(f"the {owner} wants to remember {memory!r}: give a dict of finite numbers by name")
-    return {key: float(value) for key, value in pairs}
-
-
-def _checked_count(name: str, value: Any, least: int = 0) -> int:
-    if not is_whole(value) or value < least:
-        raise ConfigurationError(f"{name}={value!r}: give a whole number ≥ {least}")
-    return int(value)
+def _checked_key(key: Any) -> str | None:
+    if key is not None and not (isinstance(key, str) and 0 < len(key) <= MAX_KEY and is_text(key)):
+        raise ObservationError(f"key={key!r}: give a text of 1 to {MAX_KEY} characters, another for each tell")
+    return key

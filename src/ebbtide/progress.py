@@ -10,7 +10,7 @@ class _Watched(Protocol):
     @property
     def dataset(self) -> Sized: ...
     @property
-    def history(self) -> Sized: ...
+    def told(self) -> int: ...
 
 
 class Progress:
@@ -25,7 +25,7 @@ class Progress:
         self.next_line = time.monotonic() + (0.1 if self.terminal else 10.0)
         line = (
             f"{min(elapsed / self.duration, 1.0):4.0%}  {elapsed:.1f} of {self.duration:g}  "
-            f"{len(optimizer.history)} told, {len(optimizer.dataset)} active"
+            f"{optimizer.told} told, {len(optimizer.dataset)} active"
         )
         print(
             f"\r{line}\x1b[K" if self.terminal else line,

@@ -8,11 +8,15 @@ from ebbtide.kernels import SpaceTimeKernel
 
 @dataclass(frozen=True)
 class Trial:
-    """A query: measure the objective with `params`; `time` is the moment that it is for."""
+    """A query: measure the objective with `params`; `time` is the moment that it is for.
+
+    Until it is told, or until it `expires` (by default one l_T after its time), later queries keep away from it.
+    """
 
     id: str
     params: dict[str, Any]
     time: float
+    expires: float | None = None
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,7 @@ class Observation:
     trial_id: str | None = None
     removed_at: float | None = None
     relevance: float | None = None
+    key: str | None = None  # under which it was told, if it had to be told once only
 
     @property
     def failed(self) -> bool:

@@ -242,8 +242,9 @@ class Categorical(Parameter):
         if len(kept) < 2:
             raise SpaceError(f"Categorical({list(kept)!r}): give at least two choices, or leave the parameter out")
         for choice in kept:
-            finite = not isinstance(choice, float) or math.isfinite(choice)
-            if not (choice is None or isinstance(choice, str | bool | int | float)) or not finite:
+            plain = not isinstance(choice, float) or math.isfinite(choice)
+            plain &= not isinstance(choice, str) or is_text(choice)
+            if not (choice is None or isinstance(choice, str | bool | int | float)) or not plain:
                 raise SpaceError(f"Categorical: choice {choice!r} is not a string, a finite number, a boolean or None")
         for index, choice in enumerate(kept):
             if choice in kept[:index]:
@@ -297,7 +298,7 @@ class Space:
         if not isinstance(parameters, Mapping) or not parameters:
             raise SpaceError('the space is empty; give a dict such as {"power": eb.Float(0.0, 10.0)}')
         for name, parameter in parameters.items():
-            if not isinstance(name, str) or not name:
+            if not isinstance(name, str) or not name or not is_text(name):
                 raise SpaceError(f"parameter name {name!r}: give a non-empty string")
             if not isinstance(parameter, Parameter):
                 raise SpaceError(f"{name!r} is {parameter!r}; give an eb.Float, an eb.Int or an eb.Categorical")
@@ -403,6 +404,11 @@ def as_finite(value: Any) -> float | None:
     except OverflowError:
         return None
     return number if math.isfinite(number) else None
+
+
+def is_text(value: str) -> bool:
+    """Whether a string can be written down: a lone half of a surrogate pair, which JSON lets through, cannot."""
+    return not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def is_whole(value: Any) -> bool:

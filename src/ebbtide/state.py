@@ -61,6 +61,11 @@ class State:
     behind_since: int | None = None  # lines of history when the clock was first seen behind the newest observation
     guards: dict[str, int] = field(default_factory=dict)
 
+    def noting(self, reading: float) -> "State":
+        """The same, with a reading of the clock that may be the latest."""
+        latest = reading if self.latest_reading is None else max(self.latest_reading, reading)
+        return dataclasses.replace(self, latest_reading=latest)
+
     def to_json(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 

@@ -11,10 +11,10 @@ from importlib import resources
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.stats import qmc
 
 from ebbtide.arrays import Array
 from ebbtide.maximization import climb
+from ebbtide.quasirandom import sobol
 
 STEPS = 2048  # of the grid of times
 COARSE = 16  # the whole space is searched thoroughly at every 16th time,
@@ -52,7 +52,7 @@ class Trajectory:
 def trace(problem: Objective) -> Trajectory:
     """Search everywhere at some times, then follow every good maximum found from there to its neighbours in time."""
     times = np.arange(STEPS + 1) / STEPS
-    sample = qmc.Sobol(problem.dim, rng=0).random(SAMPLE)
+    sample = sobol(problem.dim, SAMPLE, rng=0)
     found = []
     for t in times[::COARSE]:
         U, f = _climbed(problem, _best_of(problem, sample, t, STARTS), np.full(STARTS, t), CLIMB_STEPS)

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import qmc
 
 from ebbtide.arrays import Array
 from ebbtide.benchmarks.optima import Trajectory, shipped, trace
 from ebbtide.errors import ConfigurationError
 from ebbtide.kernels import Matern
+from ebbtide.quasirandom import sobol
 from ebbtide.space import Float
 
 NOISE_FRACTION = 0.05  # of the signal's variance
@@ -98,7 +98,7 @@ class Problem(ABC):
     @cached_property
     def signal(self) -> Array:
         """f at points spread over space × time: what its variance and range are taken from."""
-        Z = qmc.Sobol(self.dim + 1, rng=0).random(SIGNAL_SAMPLE)
+        Z = sobol(self.dim + 1, SIGNAL_SAMPLE, rng=0)
         return self.values(self.from_unit(Z[:, :-1]), Z[:, -1])
 
     @property

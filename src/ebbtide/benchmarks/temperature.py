@@ -16,7 +16,6 @@ from functools import cache
 from importlib import resources
 
 import numpy as np
-from scipy.interpolate import CubicSpline
 
 from ebbtide.arrays import Array
 from ebbtide.benchmarks.problem import Problem
@@ -49,6 +48,8 @@ class Temperature(Problem):
         mean = filled.mean(axis=1, keepdims=True)
         covariance = self.kernel(self.motes) + NUGGET * np.eye(len(self.motes))
         weights = np.linalg.solve(covariance, (filled - mean).T).T
+        from scipy.interpolate import CubicSpline  # slow to import, and only needed here
+
         self.field = CubicSpline(minutes, np.hstack([mean, weights]))
 
     @property

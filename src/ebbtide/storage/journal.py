@@ -1,0 +1,163 @@
+"""One study's log: each ask with the state that it left behind, each tell, each removal. Nothing is ever changed."""
+
+import json
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from ebbtide.archive import Ask, News
+from ebbtide.ledger import RECENT, REMEMBERED_ASKS, Ledger
+from ebbtide.records import Observation, Trial
+from ebbtide.state import State
+from ebbtide.storage.database import Database
+
+OBSERVATION = """
+    SELECT t.line, t.params, t.time, t.value, t.ask, a.now, r.relevance, t.key, t.reading
+    FROM tells t LEFT JOIN removals r USING (study, line) LEFT JOIN asks a ON a.study = r.study AND a.ask = r.ask
+    WHERE t.study = ?
+"""
+TRIAL = "SELECT a.ask, a.params, a.time, a.expires FROM asks a WHERE a.study = ?"
+PENDING = " AND NOT EXISTS (SELECT 1 FROM tells t WHERE t.study = a.study AND t.ask = a.ask)"
+
+
+class Journal:
+    """An archive in a database (see ebbtide.archive)."""
+
+    def __init__(self, database: Database, study: int, definition: dict[str, Any]) -> None:
+        self.database, self.study, self.definition = database, study, definition
+
+    def transaction(self) -> AbstractContextManager[object]:
+        return self.database.transaction()
+
+    # --- writing ------------------------------------------------------------------------------------------
+
+    def asked(self, ask: Ask) -> None:
+        trial, number = ask.trial, int(ask.trial.id)
+        self.database.run(
+            "INSERT INTO asks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(self.study, number, ask.told, ask.now, ask.landed),
+                *(_text(trial.params), trial.time, trial.expires, _text(ask.state.to_json())),
+            ),
+        )
+        if ask.removed:
+            rows = [(self.study, line, number, score) for line, score in ask.removed]
+            self.database.run_many("INSERT INTO removals VALUES (?, ?, ?, ?)", rows)
+
+    def record(self, observation: Observation, reading: float, line: int, asks: int) -> None:
+        number = None if observation.trial_id is None else int(observation.trial_id)
+        params, time, value = _text(observation.params), observation.time, observation.value
+        self.database.run(
+            "INSERT INTO tells VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (self.study, line, asks, reading, params, time, value, number, observation.key),
+        )
+
+    # --- reading ------------------------------------------------------------------------------------------
+
+    def trial(self, trial_id: str) -> Trial | None:
+        number = _number(trial_id)
+        found = None if number is None else self.database.row(f"{TRIAL} AND a.ask = ?", (self.study, number))
+        return None if found is None else _trial(found)
+
+    def told(self, trial_id: str) -> Observation | None:
+        number = _number(trial_id)
+        return None if number is None else self._one("t.ask = ?", number)
+
+    def keyed(self, key: str) -> Observation | None:
+        return self._one("t.key = ?", key)
+
+    def _one(self, condition: str, value: int | str) -> Observation | None:
+        found = self.database.row(f"{OBSERVATION} AND {condition}", (self.study, value))
+        return None if found is None else observation_of(found)
+
+    def observations(self, lines: Sequence[int]) -> list[Observation]:
+        found = [self._one("t.line = ?", line) for line in lines]
+        return [observation for observation in found if observation is not None]
+
+    def history(self) -> list[Observation]:
+        return [observation_of(row) for row in self.database.rows(f"{OBSERVATION} ORDER BY t.line", (self.study,))]
+
+    def pending(self) -> list[Trial]:
+        return list(map(_trial, self.database.rows(f"{TRIAL}{PENDING} ORDER BY a.ask", (self.study,))))
+
+    def news(self, asks: int, told: int) -> News:
+        with self.database.reading():
+            tells = self.database.rows(f"{OBSERVATION} AND t.line >= ? ORDER BY t.line", (self.study, told))
+            return News(self.asks_since(asks), [(observation_of(row), row[-1]) for row in tells])
+
+    def asks_since(self, number: int) -> list[Ask]:
+        rows = self.database.rows(
+            "SELECT ask, params, time, expires, told, now, landed, state FROM asks WHERE study = ? AND ask >= ? "
+            "ORDER BY ask",
+            (self.study, number),
+        )
+        return [
+            Ask(_trial(trial), told, now, landed, self._removed(trial[0]), State.from_json(json.loads(state)))
+            for *trial, told, now, landed, state in rows
+        ]
+
+    def _removed(self, ask: int) -> tuple[tuple[int, float | None], ...]:
+        query = "SELECT line, relevance FROM removals WHERE study = ? AND ask = ? ORDER BY line"
+        return tuple(self.database.rows(query, (self.study, ask)))
+
+    # --- resuming: the last state, and what is active and pending, without replaying the rest ------------------
+
+    def restore(self, ledger: Ledger) -> State:
+        """Fill an empty ledger; the state that the last ask left, with the readings since."""
+        with self.database.reading():
+            self._restore_tells(ledger)
+            last = self.database.row("SELECT max(ask) FROM asks WHERE study = ?", (self.study,))[0]
+            if last is None:
+                state, seen = State(), 0
+            else:
+                (ask,) = self.asks_since(last)
+                state, seen = ask.state, ask.told
+                recent = self.database.rows(
+                    f"{TRIAL} AND a.ask > ?{PENDING} ORDER BY a.ask", (self.study, last - REMEMBERED_ASKS)
+                )
+                for row in recent:
+                    ledger.open(_trial(row))
+            query = "SELECT max(reading) FROM tells WHERE study = ? AND line >= ?"
+            (reading,) = self.database.row(query, (self.study, seen))
+        return state if reading is None else state.noting(reading)
+
+    def _restore_tells(self, ledger: Ledger) -> None:
+        told, values, first, last = self.database.row(
+            "SELECT count(*), count(value), min(time) FILTER (WHERE value IS NOT NULL), "
+            "max(time) FILTER (WHERE value IS NOT NULL) FROM tells WHERE study = ?",
+            (self.study,),
+        )
+        ledger.told = told
+        if values:
+            newest = self.database.rows(
+                "SELECT time FROM tells WHERE study = ? AND value IS NOT NULL ORDER BY line DESC LIMIT ?",
+                (self.study, RECENT),
+            )
+            ledger.count_values(values, [time for (time,) in reversed(newest)], first, last)
+        active = f"{OBSERVATION} AND t.value IS NOT NULL AND r.line IS NULL ORDER BY t.line"
+        for row in self.database.rows(active, (self.study,)):
+            ledger.restore(row[0], observation_of(row))
+
+    def close(self) -> None:
+        self.database.close()
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def _number(trial_id: str) -> int | None:
+    """The ask behind an id; None if no ask can have it."""
+    number = int(trial_id) if trial_id.isascii() and trial_id.isdecimal() and len(trial_id) < 19 else None
+    return number if str(number) == trial_id else None
+
+
+def _trial(row: Sequence[Any]) -> Trial:
+    ask, params, time, expires = row
+    return Trial(str(ask), json.loads(params), time, expires)
+
+
+def observation_of(row: Sequence[Any]) -> Observation:
+    """What a row of OBSERVATION says."""
+    _, params, time, value, ask, removed_at, relevance, key, _ = row
+    return Observation(json.loads(params), time, value, None if ask is None else str(ask), removed_at, relevance, key)

@@ -1,0 +1,135 @@
+"""The studies of a file: by name, as a list, a page at a time."""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ebbtide.definition import Definition
+from ebbtide.errors import StudyError
+from ebbtide.records import Observation
+from ebbtide.space import is_text
+from ebbtide.storage.database import Database, path_of
+from ebbtide.storage.journal import OBSERVATION, Journal, observation_of
+
+MAX_NAME = 100
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A study at a glance."""
+
+    name: str
+    created: float
+    definition: dict[str, Any]
+    asked: int
+    told: int
+    failed: int
+    active: int
+    removed: int
+
+
+@dataclass(frozen=True)
+class Page:
+    """Lines of a history, and where the next page begins (None: this is the end)."""
+
+    observations: list[tuple[int, Observation]]
+    next: int | None
+
+
+class Storage:
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    @classmethod
+    def of(cls, storage: "str | Storage", read_only: bool = False) -> "Storage":
+        """The storage that a URL such as sqlite:///tuner.db names."""
+        return storage if isinstance(storage, Storage) else cls(Database(path_of(storage), read_only))
+
+    def close(self) -> None:
+        self.database.close()
+
+    def create(self, name: str, definition: Definition) -> Journal:
+        with self.database.transaction():
+            if self._find(name) is not None:
+                raise StudyError(f"there is a study {name!r} in {self.database.path} already; choose another name")
+            return self._create(name, definition)
+
+    def create_or_open(self, name: str, definition: Definition, unsaid: Sequence[str]) -> Journal:
+        """A study that is there must be defined alike, but for what was left unsaid."""
+        with self.database.transaction():
+            found = self._find(name)
+            if found is None:
+                return self._create(name, definition)
+        stored, given = found.definition, definition.to_json()
+        different = [key for key in given if key not in unsaid and stored[key] != given[key]]
+        if different:
+            raise StudyError(
+                f"the study {name!r} in {self.database.path} is defined otherwise: "
+                + "; ".join(f"its {key} is {stored[key]!r}, not {given[key]!r}" for key in different)
+                + "; give what it has, or another name"
+            )
+        return found
+
+    def journal(self, name: str) -> Journal:
+        found = self._find(name)
+        if found is None:
+            raise StudyError(f"there is no study {name!r} in {self.database.path}; it has {self.names() or 'none'}")
+        return found
+
+    def delete(self, name: str) -> None:
+        with self.database.transaction():
+            self.database.run("DELETE FROM studies WHERE study = ?", (self.journal(name).study,))
+
+    def _create(self, name: str, definition: Definition) -> Journal:
+        description = definition.to_json()
+        self.database.run(
+            "INSERT INTO studies (name, created, definition) VALUES (?, ?, ?)",
+            (_checked_name(name), time.time(), json.dumps(description, allow_nan=False)),
+        )
+        (study,) = self.database.row("SELECT study FROM studies WHERE name = ?", (name,))
+        return Journal(self.database, study, description)
+
+    def _find(self, name: str) -> Journal | None:
+        if not isinstance(name, str) or not is_text(name):
+            return None
+        found = self.database.row("SELECT study, definition FROM studies WHERE name = ?", (name,))
+        return None if found is None else Journal(self.database, found[0], json.loads(found[1]))
+
+    # --- reading ------------------------------------------------------------------------------------------
+
+    def names(self) -> list[str]:
+        return [name for (name,) in self.database.rows("SELECT name FROM studies ORDER BY name")]
+
+    def summary(self, name: str) -> Summary:
+        with self.database.reading():
+            study = self.journal(name).study
+            created, definition = self.database.row("SELECT created, definition FROM studies WHERE study = ?", (study,))
+            counts = self.database.row(
+                "SELECT (SELECT coalesce(max(ask) + 1, 0) FROM asks WHERE study = :study), "
+                "(SELECT coalesce(max(line) + 1, 0) FROM tells WHERE study = :study), "
+                "(SELECT count(*) FROM tells WHERE study = :study AND value IS NULL), "
+                "(SELECT count(*) FROM removals WHERE study = :study)",
+                {"study": study},
+            )
+        asked, told, failed, removed = counts
+        return Summary(name, created, json.loads(definition), asked, told, failed, told - failed - removed, removed)
+
+    def page(self, name: str, start: int, limit: int, active: bool | None = None) -> Page:
+        """`limit` lines from line `start` on; only those that are active (or not), if that is said."""
+        condition = "" if active is None else f" AND (r.line IS NULL AND t.value IS NOT NULL) = {int(active)}"
+        query = f"{OBSERVATION}{condition} AND t.line >= ? ORDER BY t.line LIMIT ?"
+        rows = self.database.rows(query, (self.journal(name).study, start, limit + 1))
+        shown = [(row[0], observation_of(row)) for row in rows[:limit]]
+        return Page(shown, rows[limit][0] if len(rows) > limit else None)
+
+
+def _checked_name(name: Any) -> str:
+    """A name that a URL's path can hold, too."""
+    plain = isinstance(name, str) and name.isprintable() and is_text(name) and "/" not in name
+    if not isinstance(name, str) or not plain or not 0 < len(name) <= MAX_NAME or name.strip(" .") == "":
+        raise StudyError(
+            f"name={name!r}: give 1 to {MAX_NAME} printable characters, without /, and not only dots or spaces"
+        )
+    return name
