@@ -47,7 +47,7 @@ perf-pace: .venv/.installed
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --editable '.[dev,demo,cli,experiments]'
+	$(BIN)/pip install --quiet --editable '.[dev,demo,cli,experiments,service]'
 	touch $@
 
 # The default build of torch carries gigabytes of GPU code: the pin comes first.

@@ -6,6 +6,7 @@ Old observations ebb away; the optimizer keeps up with the tide.
 from ebbtide import algorithms, benchmarks, experiments
 from ebbtide.acquisition import EI, PI, UCB, Random
 from ebbtide.algorithms import Algorithm
+from ebbtide.client import Client
 from ebbtide.clock import ManualClock, SystemClock
 from ebbtide.errors import (
     CallbackWarning,
@@ -23,6 +24,7 @@ from ebbtide.errors import (
     StorageError,
     StudyError,
     TrialError,
+    UnknownStudyError,
 )
 from ebbtide.kernels import Matern, SpaceTimeKernel, SquaredExponential, StepDecay
 from ebbtide.optimizer import Optimizer
@@ -42,8 +44,7 @@ from ebbtide.staleness import (
     WassersteinBudget,
 )
 from ebbtide.timing import Immediate, Occasion, Window, WithinHorizon
-
-__version__ = "0.1.0"
+from ebbtide.version import __version__
 
 __all__ = [
     "EI",
@@ -53,6 +54,7 @@ __all__ = [
     "Asked",
     "CallbackWarning",
     "Categorical",
+    "Client",
     "ClockWarning",
     "ConfigurationError",
     "EbbtideError",
@@ -92,11 +94,13 @@ __all__ = [
     "Told",
     "Trial",
     "TrialError",
+    "UnknownStudyError",
     "Verdict",
     "View",
     "WassersteinBudget",
     "Window",
     "WithinHorizon",
+    "__version__",
     "algorithms",
     "benchmarks",
     "experiments",

@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from ebbtide import algorithms, state
 from ebbtide.algorithms import Algorithm
+from ebbtide.clock import Clock, SystemClock
 from ebbtide.errors import ConfigurationError
-from ebbtide.space import Space, is_whole
+from ebbtide.space import Parameter, Space, is_whole
 
 Direction = Literal["minimize", "maximize"]
 
@@ -53,9 +56,24 @@ class Definition:
         )
 
 
-def usual_start(space: Space) -> int:
-    """How many asks fill the space before there is a model."""
-    return 2 * (space.dim + 1)
+def define(
+    space: Mapping[str, Parameter] | Space,
+    direction: Direction = "minimize",
+    algorithm: str | Algorithm = "w-dbo",
+    clock: Clock | None = None,
+    seed: int | None = None,
+    n_initial: int | None = None,
+) -> Definition:
+    """A definition from what a person says; a seed is drawn if there is none."""
+    searched = space if isinstance(space, Space) else Space(space)
+    return Definition(
+        space=searched,
+        direction=direction,
+        algorithm=checked_algorithm(algorithm),
+        clock=state.describe_clock(SystemClock() if clock is None else clock),
+        seed=int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed,
+        n_initial=2 * (searched.dim + 1) if n_initial is None else n_initial,
+    )
 
 
 def checked_algorithm(algorithm: Any) -> Algorithm:

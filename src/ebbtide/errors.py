@@ -6,7 +6,8 @@ EbbtideError
 ├── ObservationError     a value or a time that cannot be recorded
 ├── TrialError           a trial that is unknown, or that was told something else before
 ├── ConfigurationError   an algorithm, a part or an option that does not fit
-├── StudyError           a stored study that is not there, is there already, or is defined otherwise
+├── StudyError           a stored study that is there already, or is defined otherwise
+│   └── UnknownStudyError     … that is not there
 ├── SnapshotError        a file that is torn, edited or from a newer version
 ├── StorageError         a database that is full, read-only, busy, damaged or from a newer version
 ├── ServiceError         a service that cannot be reached, or that refused
@@ -47,6 +48,10 @@ class ConfigurationError(EbbtideError, ValueError):
 
 
 class StudyError(EbbtideError, ValueError):
+    pass
+
+
+class UnknownStudyError(StudyError):
     pass
 
 

@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, Literal, Self, overload
+from statistics import median
+from typing import Any, Self, overload
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from ebbtide.archive import Archive, Ask, Memory, told_before, told_under
 from ebbtide.arrays import Array
 from ebbtide.clock import Clock, SystemClock, wait_until
 from ebbtide.dataset import Dataset
-from ebbtide.definition import Definition, checked_algorithm, checked_count, usual_start
+from ebbtide.definition import Definition, Direction, checked_algorithm, checked_count, define
 from ebbtide.errors import (
     CallbackWarning,
     ClockWarning,
@@ -86,7 +87,7 @@ class Optimizer:
         self,
         space: Mapping[str, Parameter] | Space,
         *,
-        direction: Literal["minimize", "maximize"] = "minimize",
+        direction: Direction = "minimize",
         algorithm: str | Algorithm = "w-dbo",
         clock: Clock | None = None,
         seed: int | None = None,
@@ -95,15 +96,7 @@ class Optimizer:
         storage: str | Storage | None = None,
         name: str | None = None,
     ) -> None:
-        space = space if isinstance(space, Space) else Space(space)
-        definition = Definition(
-            space=space,
-            direction=direction,
-            algorithm=checked_algorithm(algorithm),
-            clock=state.describe_clock(SystemClock() if clock is None else clock),
-            seed=int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed,
-            n_initial=usual_start(space) if n_initial is None else n_initial,
-        )
+        definition = define(space, direction, algorithm, clock, seed, n_initial)
         if (storage is None) != (name is None):
             raise ConfigurationError(f"storage={storage!r}, name={name!r}: a stored study needs both, another neither")
         if storage is None or name is None:
@@ -251,11 +244,11 @@ class Optimizer:
         Telling a trial the same value again changes nothing. `failed=True` records that there is no value. A `key`
         makes it safe to tell parameters again after a failure: what was told under the same key is not told twice.
         """
-        outcome = self._checked_value(value, failed)
+        outcome, key = self._checked_value(value, failed), _checked_key(key)
         with self._archive.transaction():
             self._catch_up()
             now = self._read_clock()
-            observation = self._observation(trial, outcome, time, now, _checked_key(key))
+            observation = self._observation(trial, outcome, time, now, key)
             if observation is None:
                 return
             self._archive.record(observation, now, self._ledger.told, self._state.asks)
@@ -359,9 +352,24 @@ class Optimizer:
         return self._archive.history()
 
     @property
+    def asked(self) -> int:
+        """How many trials were ever asked for."""
+        return self._state.asks
+
+    @property
     def told(self) -> int:
         """How many observations were ever told: the history's length, at no cost."""
         return self._ledger.told
+
+    @property
+    def pending(self) -> int:
+        """How many of the last thousand trials are neither told nor failed."""
+        return len(self._ledger.pending)
+
+    @property
+    def response(self) -> float | None:
+        """The usual time from an ask to its answer, in the clock's unit."""
+        return median(self._state.responses) if self._state.responses else None
 
     @property
     def model(self) -> Model:

@@ -8,9 +8,11 @@ from typing import Any
 
 import click
 
-from ebbtide import __version__, algorithms, benchmarks
+from ebbtide import algorithms, benchmarks
+from ebbtide.definition import Direction
 from ebbtide.errors import EbbtideError
 from ebbtide.experiments import Protocol
+from ebbtide.version import __version__
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
@@ -178,3 +180,169 @@ def plot(runs: tuple[Path, ...]) -> None:
 
     with _clearly():
         plotting.plot(runs)
+
+
+# --- live studies ---------------------------------------------------------------------------------------------
+
+STORAGE = click.option(
+    "--storage",
+    required=True,
+    envvar="EBBTIDE_STORAGE",
+    show_envvar=True,
+    metavar="URL",
+    help="sqlite:///FILE, or the http://HOST:PORT of a service.",
+)
+NAME = click.option("--name", required=True, metavar="NAME", help="Of the study.")
+TOKEN = click.option("--token", envvar="EBBTIDE_TOKEN", show_envvar=True, metavar="SECRET", help="Of the service.")
+
+
+@ebbtide.command(short_help="Serve stored studies over HTTP.")
+@click.option("--storage", required=True, envvar="EBBTIDE_STORAGE", show_envvar=True, metavar="sqlite:///FILE")
+@click.option("--host", default="127.0.0.1", help="Where to listen; other machines need a token.")
+@click.option("--port", default=8411, type=click.IntRange(0, 65535))
+@click.option(
+    "--token",
+    envvar="EBBTIDE_TOKEN",
+    show_envvar=True,
+    metavar="SECRET",
+    help="That every request must bring; better set in the environment, which others cannot see.",
+)
+@click.option("--allow-host", "allowed_hosts", multiple=True, metavar="NAME", help="A name that the service goes by.")
+def serve(storage: str, host: str, port: int, token: str | None, allowed_hosts: tuple[str, ...]) -> None:
+    """Serve the studies of a database over HTTP, until Ctrl-C. docs/service.md describes the routes."""
+    from ebbtide.cli import serving
+
+    with _clearly():
+        serving.serve(storage, host, port, token, allowed_hosts)
+
+
+def _defining(command: Command) -> Command:
+    """The options that define a study."""
+    for option in (
+        click.option("--seed", type=click.IntRange(min=0), help="Makes the queries repeatable."),
+        click.option("-a", "--algorithm", default="w-dbo", type=click.Choice(algorithms.names()), metavar="NAME"),
+        click.option(
+            "--direction", default="minimize", type=click.Choice(["minimize", "maximize"]), help="What is better."
+        ),
+        click.option(
+            "--space",
+            required=True,
+            type=click.Path(path_type=Path, exists=True, dir_okay=False),
+            metavar="FILE",
+            help="A TOML or JSON file: a table for each parameter, with type, low, high, log or choices.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@ebbtide.command(short_help="Create a study.")
+@STORAGE
+@NAME
+@_defining
+@TOKEN
+def create(
+    storage: str, name: str, space: Path, direction: Direction, algorithm: str, seed: int | None, token: str | None
+) -> None:
+    """Create a study, or check that the one that is there is defined like this."""
+    from ebbtide.cli import live
+
+    with _clearly():
+        live.define(storage, token, name, live.space_of(space), direction, algorithm, seed)
+        live.show({"name": name})
+
+
+@ebbtide.command(short_help="Ask a study what to measure next.")
+@STORAGE
+@NAME
+@click.option("-n", type=click.IntRange(min=1), help="Several at once.")
+@click.option("--lease", type=float, metavar="SECONDS", help="How long it counts as pending.  [default: one l_T]")
+@TOKEN
+def ask(storage: str, name: str, n: int | None, lease: float | None, token: str | None) -> None:
+    """Print what to measure next, as JSON."""
+    from ebbtide.cli import live
+
+    with _clearly():
+        live.ask(storage, name, token, n, lease)
+
+
+@ebbtide.command(short_help="Tell a study what was measured.")
+@STORAGE
+@NAME
+@click.option("--id", "trial_id", metavar="ID", help="Of the trial.")
+@click.option("--params", metavar="JSON", help="What was measured, if nobody asked for it.")
+@click.option("--value", type=float)
+@click.option("--failed", is_flag=True, help="There is no value.")
+@click.option("--time", type=float, metavar="SECONDS", help="Since 1970.  [default: the trial's, or now]")
+@click.option("--key", metavar="TEXT", help="Makes it safe to tell again: the same key is told once.")
+@TOKEN
+def tell(
+    storage: str,
+    name: str,
+    trial_id: str | None,
+    params: str | None,
+    value: float | None,
+    failed: bool,
+    time: float | None,
+    key: str | None,
+    token: str | None,
+) -> None:
+    """Record a value, or that there is none."""
+    from ebbtide.cli import live
+
+    with _clearly():
+        live.tell(storage, name, token, trial_id, params, value, failed, time, key)
+
+
+@ebbtide.command(short_help="What is best now.")
+@STORAGE
+@NAME
+@TOKEN
+def recommend(storage: str, name: str, token: str | None) -> None:
+    """Print the best parameters now, by the model, as JSON."""
+    from ebbtide.cli import live
+
+    with _clearly():
+        live.recommend(storage, name, token)
+
+
+@ebbtide.command(
+    short_help="Tune any command.",
+    context_settings={"ignore_unknown_options": True},
+    epilog="\b\nebbtide tune --space space.toml --storage sqlite:///tuner.db --name edge-7 \\\n"
+    "    --every 10s -- ./measure.sh --power {power}",
+)
+@STORAGE
+@NAME
+@_defining
+@click.option("--every", metavar="TIME", help="From one start to the next: 10s, 500ms, 2m.  [default: at once]")
+@click.option("--timeout", default="30s", metavar="TIME", help="After which a measurement has failed.")
+@click.option("--metric-url", metavar="URL", help="Where to read the value, instead of from the command.")
+@click.option("--trials", type=click.IntRange(min=1), help="Stop after so many.  [default: never]")
+@TOKEN
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def tune(
+    storage: str,
+    name: str,
+    space: Path,
+    direction: Direction,
+    algorithm: str,
+    seed: int | None,
+    every: str | None,
+    timeout: str,
+    metric_url: str | None,
+    trials: int | None,
+    token: str | None,
+    command: tuple[str, ...],
+) -> None:
+    """Run COMMAND again and again, with {NAME} replaced by each parameter's value, until Ctrl-C.
+
+    The last line that it prints is the value. A command that fails, hangs or prints something else is a failed
+    evaluation. The same call goes on where the last one stopped.
+    """
+    from ebbtide.cli import tuning
+
+    with _clearly():
+        tuning.tune(
+            storage, name, token, space, direction, algorithm, seed, every, timeout, metric_url, trials, command
+        )

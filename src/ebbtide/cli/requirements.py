@@ -5,7 +5,7 @@ import importlib.util
 from ebbtide.errors import ConfigurationError
 
 
-def need(*libraries: str) -> None:
+def need(*libraries: str, extra: str = "experiments") -> None:
     for library in libraries:
         if importlib.util.find_spec(library) is None:
-            raise ConfigurationError(f"this needs {library}: pip install 'ebbtide[experiments]'")
+            raise ConfigurationError(f"this needs {library}: pip install 'ebbtide[{extra}]'")

@@ -22,6 +22,7 @@ from ebbtide.linalg import one_blas_thread
 from ebbtide.optimizer import Optimizer
 from ebbtide.records import Asked, Event, Observation
 from ebbtide.space import is_whole
+from ebbtide.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,8 +74,6 @@ class Run:
 
 def _versions() -> dict[str, str]:
     """Of what decides the digits; taken where the run is computed, which may be another machine."""
-    from ebbtide import __version__
-
     return {
         "ebbtide": __version__,
         "numpy": np.__version__,

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ebbtide.errors import ConfigurationError, StorageError
+from ebbtide.errors import ConfigurationError, StorageError, UnknownStudyError
 from ebbtide.space import is_text
 
 BUSY_S = 30.0
@@ -51,6 +51,7 @@ CREATE TABLE tells (
     PRIMARY KEY (study, line)
 ) WITHOUT ROWID;
 CREATE UNIQUE INDEX a_trial_is_told_once ON tells (study, ask) WHERE ask IS NOT NULL;
+CREATE INDEX failures ON tells (study) WHERE value IS NULL;
 CREATE UNIQUE INDEX a_key_is_used_once ON tells (study, key) WHERE key IS NOT NULL;
 CREATE TABLE removals (
     study INTEGER NOT NULL REFERENCES studies ON DELETE CASCADE,
@@ -221,6 +222,8 @@ class Database:
             yield
         except sqlite3.Error as error:
             reason = _reason(error)
+            if reason == "SQLITE_CONSTRAINT_FOREIGNKEY":
+                raise UnknownStudyError(f"{self.path}: the study was deleted meanwhile") from error
             why = next((text for name, text in WHY.items() if reason.startswith(name)), "SQLite refused")
             raise StorageError(f"{self.path}: {why} ({error})") from error
 

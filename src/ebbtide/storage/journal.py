@@ -12,7 +12,7 @@ from ebbtide.state import State
 from ebbtide.storage.database import Database
 
 OBSERVATION = """
-    SELECT t.line, t.params, t.time, t.value, t.ask, a.now, r.relevance, t.key, t.reading
+    SELECT t.line, t.params, t.time, t.value, t.ask, a.now, r.relevance, t.key, t.reading, t.asks
     FROM tells t LEFT JOIN removals r USING (study, line) LEFT JOIN asks a ON a.study = r.study AND a.ask = r.ask
     WHERE t.study = ?
 """
@@ -82,14 +82,19 @@ class Journal:
 
     def news(self, asks: int, told: int) -> News:
         with self.database.reading():
-            tells = self.database.rows(f"{OBSERVATION} AND t.line >= ? ORDER BY t.line", (self.study, told))
-            return News(self.asks_since(asks), [(observation_of(row), row[-1]) for row in tells])
+            tells = self.tells_since(told)
+            return News(self.asks_since(asks), [(observation, reading) for observation, reading, _ in tells])
 
-    def asks_since(self, number: int) -> list[Ask]:
+    def tells_since(self, line: int, limit: int = -1) -> list[tuple[Observation, float, int]]:
+        """Lines from this one on, each with the clock's reading and the number of asks before it."""
+        rows = self.database.rows(f"{OBSERVATION} AND t.line >= ? ORDER BY t.line LIMIT ?", (self.study, line, limit))
+        return [(observation_of(row), *row[-2:]) for row in rows]
+
+    def asks_since(self, number: int, limit: int = -1) -> list[Ask]:
         rows = self.database.rows(
             "SELECT ask, params, time, expires, told, now, landed, state FROM asks WHERE study = ? AND ask >= ? "
-            "ORDER BY ask",
-            (self.study, number),
+            "ORDER BY ask LIMIT ?",
+            (self.study, number, limit),
         )
         return [
             Ask(_trial(trial), told, now, landed, self._removed(trial[0]), State.from_json(json.loads(state)))
@@ -159,5 +164,5 @@ def _trial(row: Sequence[Any]) -> Trial:
 
 def observation_of(row: Sequence[Any]) -> Observation:
     """What a row of OBSERVATION says."""
-    _, params, time, value, ask, removed_at, relevance, key, _ = row
+    _, params, time, value, ask, removed_at, relevance, key, *_ = row
     return Observation(json.loads(params), time, value, None if ask is None else str(ask), removed_at, relevance, key)

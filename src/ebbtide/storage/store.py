@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ebbtide.definition import Definition
-from ebbtide.errors import StudyError
+from ebbtide.errors import StudyError, UnknownStudyError
 from ebbtide.records import Observation
 from ebbtide.space import is_text
 from ebbtide.storage.database import Database, path_of
 from ebbtide.storage.journal import OBSERVATION, Journal, observation_of
 
 MAX_NAME = 100
+SHOWN = 10  # names listed in an error
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Storage:
     def create(self, name: str, definition: Definition) -> Journal:
         with self.database.transaction():
             if self._find(name) is not None:
-                raise StudyError(f"there is a study {name!r} in {self.database.path} already; choose another name")
+                raise StudyError(f"there is a study {name!r} already; choose another name")
             return self._create(name, definition)
 
     def create_or_open(self, name: str, definition: Definition, unsaid: Sequence[str]) -> Journal:
@@ -66,7 +67,7 @@ class Storage:
         different = [key for key in given if key not in unsaid and stored[key] != given[key]]
         if different:
             raise StudyError(
-                f"the study {name!r} in {self.database.path} is defined otherwise: "
+                f"the study {name!r} is defined otherwise: "
                 + "; ".join(f"its {key} is {stored[key]!r}, not {given[key]!r}" for key in different)
                 + "; give what it has, or another name"
             )
@@ -75,7 +76,9 @@ class Storage:
     def journal(self, name: str) -> Journal:
         found = self._find(name)
         if found is None:
-            raise StudyError(f"there is no study {name!r} in {self.database.path}; it has {self.names() or 'none'}")
+            known = self.names()
+            shown = ", ".join(map(repr, known[:SHOWN])) + (", …" if len(known) > SHOWN else "")
+            raise UnknownStudyError(f"there is no study {name!r}; there is {shown or 'none yet'}")
         return found
 
     def delete(self, name: str) -> None:

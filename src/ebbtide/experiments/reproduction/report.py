@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ebbtide.experiments.reproduction.studio import Section, Studio
+from ebbtide.version import __version__
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b1b1b; --paper: #fff; --line: #bbb; --soft: #666; }
@@ -27,8 +28,6 @@ figcaption { color: var(--soft); font-size: .9rem; }
 
 def write_report(studio: Studio, sections: Mapping[str, Section], name: str = "report") -> Path:
     """One HTML file in the studio's folder."""
-    from ebbtide import __version__
-
     links = " ".join(f'<a href="#{name}">{html.escape(section.title)}</a>' for name, section in sections.items())
     about = f"ebbtide {__version__}; {studio.scale}."
     if studio.quick:

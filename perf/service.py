@@ -1,0 +1,152 @@
+"""32 clients on 8 studies of one service on loopback: tells a second, and how long a tell and an ask take.
+
+    python perf/service.py --seconds 30
+
+Each client asks, measures for a while, tells, and now and then tells something measured elsewhere. Beside it, in the
+same run and on the same file system: one commit that is flushed to the disk. Everything told must be there once.
+"""
+
+import argparse
+import asyncio
+import json
+import math
+import random
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+CLIENTS, STUDIES = 32, 8
+SPACE = {"x": {"type": "float", "low": 0.0, "high": 1.0}, "y": {"type": "float", "low": 0.0, "high": 1.0}}
+
+
+class Connection:
+    """HTTP in a few lines, so that what is measured is the server."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader, self.writer = reader, writer
+
+    @classmethod
+    async def open(cls, port: int) -> "Connection":
+        return cls(*await asyncio.open_connection("127.0.0.1", port))
+
+    async def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        content = b"" if body is None else json.dumps(body).encode()
+        head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        self.writer.write(f"{head}Content-Length: {len(content)}\r\n\r\n".encode() + content)
+        header = (await self.reader.readuntil(b"\r\n\r\n")).decode().lower()
+        length = int(header.partition("content-length: ")[2].partition("\r\n")[0])
+        answer = await self.reader.readexactly(length)
+        return int(header.split()[1]), json.loads(answer)
+
+
+class Load:
+    def __init__(self, port: int, seconds: float, think: float) -> None:
+        self.port, self.seconds, self.think = port, seconds, think
+        self.asks: list[float] = []
+        self.tells: list[float] = []
+        self.told: Counter[str] = Counter()
+        self.refused: Counter[int] = Counter()
+
+    async def run(self) -> None:
+        setup = await Connection.open(self.port)
+        for study in range(STUDIES):
+            await setup.call("POST", "/studies", {"name": f"s{study}", "space": SPACE, "seed": study})
+        await asyncio.gather(*(self.client(number) for number in range(CLIENTS)))
+        for study in range(STUDIES):
+            _, stored = await setup.call("GET", f"/studies/s{study}")
+            if stored["told"] != self.told[f"s{study}"]:
+                sys.exit(f"s{study}: {self.told[f's{study}']} tells were confirmed, and {stored['told']} are stored")
+
+    async def client(self, number: int) -> None:
+        rng, name = random.Random(number), f"s{number % STUDIES}"
+        connection = await Connection.open(self.port)
+        await asyncio.sleep(rng.uniform(0.0, 2.0 * self.think))
+        end = time.perf_counter() + self.seconds
+        while time.perf_counter() < end:
+            trial = await self.timed(self.asks, connection, f"/studies/{name}/ask", {})
+            await asyncio.sleep(rng.uniform(0.0, 2.0 * self.think))
+            if trial is not None:
+                await self.tell(connection, name, {"id": trial["id"], "value": self.measure(trial["params"])})
+            params = {"x": rng.random(), "y": rng.random()}
+            await self.tell(connection, name, {"params": params, "value": self.measure(params)})
+
+    @staticmethod
+    def measure(params: dict[str, float]) -> float:
+        best = 0.5 + 0.4 * math.sin(time.time() / 3.0)
+        return (params["x"] - best) ** 2 + (params["y"] - 0.5) ** 2
+
+    async def tell(self, connection: Connection, name: str, body: Any) -> None:
+        if await self.timed(self.tells, connection, f"/studies/{name}/tell", body) is not None:
+            self.told[name] += 1
+
+    async def timed(self, times: list[float], connection: Connection, path: str, body: Any) -> Any:
+        began = time.perf_counter()
+        status, answer = await connection.call("POST", path, body)
+        times.append(time.perf_counter() - began)
+        if status != 200:
+            self.refused[status] += 1
+            return None
+        return answer
+
+
+def flushed_commit(folder: Path, count: int = 500) -> float:
+    """Seconds of one commit, of the same kind as the service's: the median."""
+    database = sqlite3.connect(folder / "commit.db", isolation_level=None)
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("PRAGMA synchronous = FULL")
+    database.execute("CREATE TABLE t (x)")
+    times = []
+    for i in range(count):
+        began = time.perf_counter()
+        database.execute("INSERT INTO t VALUES (?)", ("x" * 200 + str(i),))
+        times.append(time.perf_counter() - began)
+    database.close()
+    return statistics.median(times)
+
+
+def percentile(times: list[float], share: float) -> float:
+    return sorted(times)[min(len(times) - 1, int(share * len(times)))]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--think", type=float, default=0.3, help="mean seconds that a measurement takes")
+    parser.add_argument("--port", type=int, default=8499)
+    parser.add_argument("--folder", type=Path, help="where the files go; a temporary folder by default")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        measure(Path(folder), options)
+
+
+def measure(folder: Path, options: argparse.Namespace) -> None:
+    commit = flushed_commit(folder)
+    command = [sys.executable, "-m", "ebbtide", "serve", "--storage", f"sqlite:///{folder}/load.db"]
+    server = subprocess.Popen([*command, "--port", str(options.port)], stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        server.stdout.readline()  # it listens
+        load = Load(options.port, options.seconds, options.think)
+        asyncio.run(load.run())
+    finally:
+        server.terminate()
+        server.wait()
+    print(f"a commit flushed to this disk: {1e3 * commit:.2f} ms (median)")
+    for name, times in (("tell", load.tells), ("ask", load.asks)):
+        p50, p99, worst = (1e3 * percentile(times, share) for share in (0.5, 0.99, 1.0))
+        rate = len(times) / options.seconds
+        print(f"{name}: {rate:.0f} a second; p50 {p50:.1f} ms, p99 {p99:.1f} ms, longest {worst:.1f} ms")
+    ratio = percentile(load.tells, 0.99) / commit
+    print(
+        f"tell p99 is {ratio:.1f} commits; {sum(load.told.values())} told, each stored once; refused: {dict(load.refused)}"
+    )
+
+
+if __name__ == "__main__":
+    main()

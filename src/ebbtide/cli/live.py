@@ -1,0 +1,94 @@
+"""`ebbtide create`, `ask`, `tell`, `recommend`: a study in a file or of a service, in the service's own words."""
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ebbtide import wire
+from ebbtide.client import Client, RemoteStudy
+from ebbtide.definition import Direction
+from ebbtide.errors import ConfigurationError, SpaceError
+from ebbtide.optimizer import Optimizer
+from ebbtide.space import Space
+
+
+def is_service(storage: str) -> bool:
+    return storage.startswith(("http://", "https://"))
+
+
+def opened(storage: str, name: str, token: str | None) -> Optimizer | RemoteStudy:
+    """A study that is there."""
+    return Client(storage, token).study(name) if is_service(storage) else Optimizer.open(storage, name)
+
+
+def space_of(path: Path) -> Space:
+    """The space that a TOML or JSON file describes, in the service's words: a table for each parameter."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        description = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except (OSError, ValueError) as error:
+        raise SpaceError(f"{path} cannot be read as {path.suffix.lstrip('.') or 'toml'}: {error}") from error
+    return Space.from_json(description)
+
+
+def define(
+    storage: str,
+    token: str | None,
+    name: str,
+    space: Space,
+    direction: Direction,
+    algorithm: str,
+    seed: int | None,
+) -> Optimizer | RemoteStudy:
+    """A study that is made, or is there and is defined like this."""
+    if not is_service(storage):
+        return Optimizer(space, direction=direction, algorithm=algorithm, seed=seed, storage=storage, name=name)
+    return Client(storage, token).create_or_open(name, space, direction=direction, algorithm=algorithm, seed=seed)
+
+
+def show(answer: Any) -> None:
+    click.echo(json.dumps(answer))
+
+
+def ask(storage: str, name: str, token: str | None, n: int | None, lease: float | None) -> None:
+    study = opened(storage, name, token)
+    if n is None:
+        show(wire.trial(study.ask(lease=lease)))
+    else:
+        show({"trials": [wire.trial(trial) for trial in study.ask(n, lease=lease)]})
+
+
+def tell(
+    storage: str,
+    name: str,
+    token: str | None,
+    trial_id: str | None,
+    params: str | None,
+    value: float | None,
+    failed: bool,
+    time: float | None,
+    key: str | None,
+) -> None:
+    if (trial_id is None) == (params is None):
+        raise ConfigurationError("give either --id, of a trial, or --params, as JSON")
+    study = opened(storage, name, token)
+    told = study.trial(trial_id) if trial_id is not None else _parsed(params or "")
+    study.tell(told, value, failed=failed, time=time, key=key)
+    show({"told": True})
+
+
+def recommend(storage: str, name: str, token: str | None) -> None:
+    show(wire.recommendation(opened(storage, name, token).recommend()))
+
+
+def _parsed(params: str) -> dict[str, Any]:
+    try:
+        found = json.loads(params)
+    except ValueError as error:
+        raise ConfigurationError(f"--params {params}: not JSON ({error})") from error
+    if not isinstance(found, dict):
+        raise ConfigurationError(f"--params {params}: give an object, such as '{{\"power\": 3.2}}'")
+    return found

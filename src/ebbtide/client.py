@@ -1,0 +1,249 @@
+"""The service from Python, with the verbs of the Optimizer.
+
+    study = eb.Client("http://127.0.0.1:8411").study("edge-7")
+    trial = study.ask()
+    study.tell(trial, 3.2)
+
+A service that restarts, or is busy, is waited for: every verb may be sent twice without harm. What the service
+refuses is raised as the error that the library itself would raise.
+"""
+
+import http.client
+import json
+import math
+import threading
+import time
+import urllib.parse
+import uuid
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any, overload
+
+import ebbtide.errors
+from ebbtide.definition import Direction
+from ebbtide.errors import ConfigurationError, EbbtideError, ServiceError, StudyError, UnknownStudyError
+from ebbtide.records import Observation, Recommendation, Trial
+from ebbtide.space import Parameter, Space
+
+PASSING = (429, 502, 503, 504)  # a status that may be another one in a moment
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
+PAGE = 5000
+
+
+class Client:
+    """A service at a URL. It is tried again for `patience` seconds before a ServiceError is raised."""
+
+    def __init__(self, url: str, token: str | None = None, *, patience: float = 30.0, timeout: float = 60.0) -> None:
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ConfigurationError(f'url={url!r}: give the address of a service, such as "http://127.0.0.1:8411"')
+        self.url = url.rstrip("/")
+        self.patience, self.timeout = patience, timeout
+        self._parts = parts
+        self._headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+        self._local = threading.local()
+
+    # --- studies ------------------------------------------------------------------------------------------
+
+    def create(
+        self,
+        name: str,
+        space: Mapping[str, Parameter] | Space,
+        *,
+        direction: Direction = "minimize",
+        algorithm: str = "w-dbo",
+        seed: int | None = None,
+        n_initial: int | None = None,
+    ) -> "RemoteStudy":
+        searched = space if isinstance(space, Space) else Space(space)
+        body = {"name": name, "space": searched.to_json(), "direction": direction, "algorithm": algorithm}
+        self.call("POST", "/studies", body | {"seed": seed, "n_initial": n_initial})
+        return RemoteStudy(self, name)
+
+    def create_or_open(self, name: str, space: Mapping[str, Parameter] | Space, **options: Any) -> "RemoteStudy":
+        """A study that is made; or that is there, and is defined like this (but for what is None)."""
+        try:
+            return self.create(name, space, **options)
+        except StudyError:
+            study = self.study(name)
+        stored = study.describe()
+        given = {"space": (space if isinstance(space, Space) else Space(space)).to_json()} | options
+        different = [key for key, value in given.items() if value is not None and stored[key] != value]
+        if different:
+            raise StudyError(
+                f"the study {name!r} is defined otherwise: "
+                + "; ".join(f"its {key} is {stored[key]!r}, not {given[key]!r}" for key in different)
+                + "; give what it has, or another name"
+            )
+        return study
+
+    def study(self, name: str) -> "RemoteStudy":
+        """A study that is there."""
+        study = RemoteStudy(self, name)
+        study.describe()
+        return study
+
+    def studies(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.call("GET", "/studies")["studies"]
+        return found
+
+    def delete(self, name: str) -> None:
+        self.call("DELETE", _path(name))
+
+    # --- one call -----------------------------------------------------------------------------------------
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        """The answer of the service, as JSON; tried again while it is away or busy."""
+        deadline, pause = time.monotonic() + self.patience, FIRST_PAUSE_S
+        while True:
+            try:
+                status, answer = self._send(method, path, body)
+                if status < 400:
+                    return answer
+                problem = _error(status, answer)
+                passing = status in PASSING
+            except (OSError, http.client.HTTPException) as error:
+                self._forget()
+                problem, passing = ServiceError(f"{self.url} cannot be reached: {error!r}; is it running?"), True
+            if not passing or time.monotonic() + pause > deadline:
+                raise problem
+            time.sleep(pause)
+            pause = min(2.0 * pause, LONGEST_PAUSE_S)
+
+    def _send(self, method: str, path: str, body: Any) -> tuple[int, Any]:
+        connection = self._connection()
+        headers = self._headers if body is None else self._headers | {"Content-Type": "application/json"}
+        content = None if body is None else json.dumps(body, allow_nan=False)
+        connection.request(method, self._parts.path.rstrip("/") + path, content, headers)
+        response = connection.getresponse()
+        text = response.read()
+        try:
+            return response.status, json.loads(text) if text else None
+        except ValueError:
+            return response.status, None  # not from us, but from something in between
+
+    def _connection(self) -> http.client.HTTPConnection:
+        """Kept open, one a thread."""
+        if (kept := getattr(self._local, "connection", None)) is None:
+            kinds = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
+            host = self._parts.hostname or ""
+            kept = kinds[self._parts.scheme](host, self._parts.port, timeout=self.timeout)
+            self._local.connection = kept
+        connection: http.client.HTTPConnection = kept
+        return connection
+
+    def _forget(self) -> None:
+        if (kept := getattr(self._local, "connection", None)) is not None:
+            kept.close()
+            self._local.connection = None
+
+    def close(self) -> None:
+        """Close this thread's connection; the next call opens it again."""
+        self._forget()
+
+
+class RemoteStudy:
+    """A study of a service: ask, tell, recommend."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        self.client, self.name = client, name
+
+    def _call(self, method: str, path: str, body: Any = None) -> Any:
+        return self.client.call(method, _path(self.name) + path, body)
+
+    def describe(self) -> dict[str, Any]:
+        """How it is defined, and what has happened."""
+        description: dict[str, Any] = self._call("GET", "")
+        return description
+
+    @overload
+    def ask(self, *, lease: float | None = None) -> Trial: ...
+    @overload
+    def ask(self, n: int, *, lease: float | None = None) -> list[Trial]: ...
+    def ask(self, n: int | None = None, *, lease: float | None = None) -> Trial | list[Trial]:
+        """What to measure next; as `Optimizer.ask`."""
+        answer = self._call("POST", "/ask", {"n": n, "lease": lease})
+        return Trial(**answer) if n is None else [Trial(**trial) for trial in answer["trials"]]
+
+    def tell(
+        self,
+        trial: Trial | Mapping[str, Any],
+        value: float | None = None,
+        *,
+        time: float | None = None,
+        failed: bool = False,
+        key: str | None = None,
+    ) -> None:
+        """What was measured; as `Optimizer.tell`."""
+        if isinstance(trial, Trial):
+            what: dict[str, Any] = {"id": trial.id, "idempotency_key": key}
+        else:
+            what = {"params": dict(trial), "idempotency_key": key or str(uuid.uuid4())}
+        try:
+            self._call("POST", "/tell", what | {"value": value, "failed": failed, "time": time})
+        except (TypeError, ValueError) as error:
+            if isinstance(error, EbbtideError):
+                raise
+            raise ebbtide.errors.ObservationError(f"{what} with the value {value!r} is no JSON: {error}") from None
+
+    def trial(self, trial_id: str) -> Trial:
+        """A trial to tell a value of, by its id alone; the service knows the rest."""
+        return Trial(trial_id, {}, math.nan)
+
+    @cached_property
+    def clock(self) -> "ServiceClock":
+        """The service's clock: the times of its trials are by it."""
+        return ServiceClock(self.state()["time"])
+
+    def recommend(self) -> Recommendation:
+        """The best now, by the model."""
+        return Recommendation(**self._call("GET", "/recommend"))
+
+    def observations(self) -> Iterator[Observation]:
+        """Everything told, in the order told, a page at a time."""
+        start: int | None = 0
+        while start is not None:
+            page = self._call("GET", f"/observations?start={start}&limit={PAGE}")
+            for row in page["observations"]:
+                yield Observation(
+                    row["params"], row["time"], row["value"], row["id"], row["removed_at"], row["relevance"]
+                )
+            start = page["next"]
+
+    @property
+    def history(self) -> list[Observation]:
+        return list(self.observations())
+
+    def state(self) -> dict[str, Any]:
+        """What the model believes: hyperparameters, sizes, guards."""
+        state: dict[str, Any] = self._call("GET", "/state")
+        return state
+
+
+class ServiceClock:
+    """The clock of a service, as far as it can be known from here."""
+
+    def __init__(self, now: float) -> None:
+        self._ahead = now - time.monotonic()
+
+    def now(self) -> float:
+        return time.monotonic() + self._ahead
+
+
+def _path(name: str) -> str:
+    quoted = urllib.parse.quote(name, safe="")
+    if quoted in ("", ".", ".."):  # which a path cannot hold
+        raise UnknownStudyError(f"there is no study {name!r}")
+    return f"/studies/{quoted}"
+
+
+def _error(status: int, answer: Any) -> EbbtideError:
+    """What the library would have raised here, if the service says so."""
+    try:
+        kind, message = answer["error"]["type"], answer["error"]["message"]
+    except (KeyError, TypeError):
+        return ServiceError(f"the service answered {status}, without saying why")
+    known = getattr(ebbtide.errors, kind, None)
+    if isinstance(known, type) and issubclass(known, EbbtideError):
+        return known(message)
+    return ServiceError(f"the service answered {status}: {message}")

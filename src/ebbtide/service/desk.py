@@ -1,0 +1,165 @@
+"""What the routes do. Studies are changed in the writing thread only; models are worked on in other processes; lists
+and pages are read over a connection of their own.
+
+    ask:  writer (plan) → workshop (step) → writer (commit)          tell:  writer
+"""
+
+import asyncio
+import pickle
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from ebbtide import wire
+from ebbtide.definition import Definition
+from ebbtide.errors import ConfigurationError, StudyError
+from ebbtide.optimizer import Optimizer, Plan
+from ebbtide.reasoning import Step
+from ebbtide.records import Recommendation, Trial
+from ebbtide.service import workshop
+from ebbtide.service.turns import News, Turns
+from ebbtide.service.workshop import Workshop
+from ebbtide.service.writer import Writer
+from ebbtide.storage import Page, Storage, Summary
+
+T = TypeVar("T")
+MAX_OPEN = 256  # studies kept in memory; the others are opened again when needed
+
+
+class Desk:
+    def __init__(self, url: str, processes: int, max_studies: int, max_width: int) -> None:
+        self.max_studies, self.max_width = max_studies, max_width
+        self._storage = Storage.of(url)
+        self._reading = Storage.of(url, read_only=True)
+        self._open: OrderedDict[str, Optimizer] = OrderedDict()  # touched by the writing thread only
+        self._writer = Writer(self._storage.database, self._open.clear)
+        self._reader = ThreadPoolExecutor(1, "reader")
+        self._workshop = Workshop(processes)
+        self._turns = Turns()
+        self.news = News()
+
+    def close(self) -> None:
+        self._workshop.close()
+        self._writer.close()
+        self._reader.shutdown()
+        self._reading.close()
+        self._storage.close()
+
+    # --- studies ------------------------------------------------------------------------------------------
+
+    async def create(self, name: str, definition: Definition) -> dict[str, Any]:
+        if definition.space.width > self.max_width:
+            raise ConfigurationError(
+                f"the space has {definition.space.width} coordinates (a category counts one a choice), "
+                f"and this service takes {self.max_width} at most"
+            )
+
+        def make() -> None:
+            if len(self._storage.names()) >= self.max_studies:
+                raise StudyError(f"there are {self.max_studies} studies already, the most that this service keeps")
+            self._storage.create(name, definition)
+
+        await self._write(make)
+        return await self.study(name)
+
+    async def delete(self, name: str) -> None:
+        def remove() -> None:
+            self._open.pop(name, None)
+            self._storage.delete(name)
+
+        await self._write(remove)
+        self.news.announce(name)
+
+    async def studies(self) -> list[dict[str, Any]]:
+        return await self.read(lambda at: [wire.study(at.summary(name)) for name in at.names()])
+
+    async def summaries(self) -> list[Summary]:
+        return await self.read(lambda at: [at.summary(name) for name in at.names()])
+
+    async def study(self, name: str) -> dict[str, Any]:
+        return await self.read(lambda at: wire.study(at.summary(name)))
+
+    async def page(self, name: str, start: int, limit: int, active: bool | None) -> Page:
+        return await self.read(lambda at: at.page(name, start, limit, active))
+
+    # --- verbs --------------------------------------------------------------------------------------------
+
+    async def ask(self, name: str, lease: float | None) -> Trial:
+        async with self._turns.of(name):
+            trial = None
+            while trial is None:  # unless another process asked meanwhile
+                trial = await self._ask(name, lease)
+        self.news.announce(name)
+        return trial
+
+    async def _ask(self, name: str, lease: float | None) -> Trial | None:
+        optimizer, plan, packed = await self._write(lambda: self._plan(name))
+        step = await self._workshop.do(workshop.step, packed)
+        return await self._write(lambda: self._commit(name, optimizer, plan, step, lease))
+
+    def _plan(self, name: str) -> tuple[Optimizer, Plan, bytes]:
+        optimizer = self._optimizer(name)
+        plan = optimizer.plan()
+        return optimizer, plan, pickle.dumps(plan)
+
+    def _commit(self, name: str, optimizer: Optimizer, plan: Plan, step: Step, lease: float | None) -> Trial | None:
+        if self._optimizer(name) is not optimizer:  # opened anew since, after a failure or a deletion
+            return None
+        return optimizer.commit(plan, step, lease)
+
+    async def tell(
+        self,
+        name: str,
+        what: str | Mapping[str, Any],
+        value: float | None,
+        failed: bool,
+        time: float | None,
+        key: str | None,
+    ) -> None:
+        """A value for a trial, by its id, or for parameters."""
+
+        def record() -> None:
+            optimizer = self._optimizer(name)
+            told = optimizer.trial(what) if isinstance(what, str) else what
+            optimizer.tell(told, value, failed=failed, time=time, key=key)
+
+        await self._write(record)
+        self.news.announce(name)
+
+    async def recommend(self, name: str) -> Recommendation:
+        packed, now = await self._write(lambda: self._known(name))
+        return await self._workshop.do(workshop.recommend, packed, now)
+
+    def _known(self, name: str) -> tuple[bytes, float]:
+        plan = self._optimizer(name).plan()
+        return pickle.dumps(plan.reasoner), plan.now
+
+    async def model(self, name: str) -> dict[str, Any]:
+        return await self._write(lambda: wire.model(self._optimizer(name, to_change=False)))
+
+    async def check(self) -> None:
+        """An error unless both the writing thread and the reading one can do their work."""
+        await self._write(self._storage.names)
+        await self.read(lambda at: at.names())
+
+    # --- where things run -----------------------------------------------------------------------------------
+
+    def _optimizer(self, name: str, to_change: bool = True) -> Optimizer:
+        optimizer = self._open.get(name) or Optimizer.open(self._storage, name)
+        if to_change and optimizer.definition.clock != "SystemClock":
+            raise StudyError(
+                f"the study {name!r} runs by a {optimizer.definition.clock}, which only its own program can read; "
+                "the service takes those that run by the system's clock"
+            )
+        self._open[name] = optimizer
+        self._open.move_to_end(name)
+        while len(self._open) > MAX_OPEN:
+            self._open.popitem(last=False)
+        return optimizer
+
+    async def _write(self, operation: Callable[[], T]) -> T:
+        return await asyncio.wrap_future(self._writer.submit(operation))
+
+    async def read(self, query: Callable[[Storage], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._reader, query, self._reading)

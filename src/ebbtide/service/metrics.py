@@ -1,0 +1,58 @@
+"""What a Prometheus server collects: how the service is doing, and each study."""
+
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from ebbtide.storage import Summary
+
+BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+
+
+class Metrics:
+    def __init__(self) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = CollectorRegistry()
+        labels = ("method", "route", "status")
+        self.requests = Counter("ebbtide_http_requests", "Requests answered.", labels, registry=self.registry)
+        self.seconds = Histogram(
+            "ebbtide_http_request_seconds",
+            "Seconds from a request to its answer.",
+            ("method", "route"),
+            buckets=BUCKETS,
+            registry=self.registry,
+        )
+
+    def answered(self, method: str, route: str, status: int, seconds: float) -> None:
+        self.requests.labels(method, route, status).inc()
+        self.seconds.labels(method, route).observe(seconds)
+
+    def text(self, studies: list[Summary]) -> bytes:
+        own = CollectorRegistry()
+        own.register(_Studies(studies))
+        return generate_latest(self.registry) + generate_latest(own)
+
+
+class _Studies:
+    def __init__(self, studies: list[Summary]) -> None:
+        self.studies = studies
+
+    def collect(self) -> Iterator[Metric]:
+        number = GaugeMetricFamily("ebbtide_studies", "Studies stored.")
+        number.add_metric((), len(self.studies))
+        yield number
+        for what, about in (
+            ("asked", "Trials asked for."),
+            ("told", "Observations told."),
+            ("failed", "Evaluations that failed."),
+            ("removed", "Observations removed as stale."),
+        ):
+            family = CounterMetricFamily(f"ebbtide_{what}", about, labels=("study",))
+            for study in self.studies:
+                family.add_metric((study.name,), getattr(study, what))
+            yield family
+        active = GaugeMetricFamily("ebbtide_active", "Observations that the model sees.", labels=("study",))
+        for study in self.studies:
+            active.add_metric((study.name,), study.active)
+        yield active

@@ -1,0 +1,165 @@
+"""The bodies of requests and answers, as the OpenAPI document shows them."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+
+from ebbtide.storage.store import MAX_NAME
+
+Choice = Annotated[str | bool | int | FiniteFloat | None, Field(description="one of the choices")]
+Params = dict[str, Choice]
+
+
+class Request(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class FloatParameter(Request):
+    type: Literal["float"]
+    low: FiniteFloat
+    high: FiniteFloat
+    log: bool = False
+
+
+class IntParameter(Request):
+    type: Literal["int"]
+    low: int
+    high: int
+    log: bool = False
+
+
+class CategoricalParameter(Request):
+    type: Literal["categorical"]
+    choices: list[Choice] = Field(min_length=2)
+
+
+Parameter = Annotated[FloatParameter | IntParameter | CategoricalParameter, Field(discriminator="type")]
+
+
+class NewStudy(Request):
+    name: str = Field(min_length=1, max_length=MAX_NAME)
+    space: dict[str, Parameter] = Field(min_length=1)
+    direction: Literal["minimize", "maximize"] = "minimize"
+    algorithm: str = Field("w-dbo", description="the name of an algorithm")
+    seed: int | None = Field(None, ge=0, lt=2**63)
+    n_initial: int | None = Field(None, ge=0, lt=2**31, description="asks that fill the space before there is a model")
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "name": "edge-7",
+                    "space": {
+                        "power": {"type": "float", "low": 1.26, "high": 316, "log": True},
+                        "width": {"type": "int", "low": 1, "high": 8},
+                        "codec": {"type": "categorical", "choices": ["a", "b"]},
+                    },
+                    "direction": "maximize",
+                }
+            ]
+        }
+    )
+
+
+class AskFor(Request):
+    n: int | None = Field(None, ge=1, description="several at once, which take each other into account")
+    lease: FiniteFloat | None = Field(
+        None, ge=0, le=1e9, description="seconds for which the point counts as pending; by default one timescale"
+    )
+
+
+class Tell(Request):
+    id: str | None = Field(None, description="of the trial; or give params")
+    params: dict[str, Any] | None = Field(None, description="measured elsewhere, if there is no trial")
+    value: FiniteFloat | None = None
+    failed: bool = Field(False, description="instead of a value: there is none")
+    time: FiniteFloat | None = Field(None, description="seconds since 1970; by default the trial's, or now")
+    idempotency_key: str | None = Field(
+        None, description="makes a retry safe; the header Idempotency-Key means the same", min_length=1, max_length=200
+    )
+
+
+class Study(BaseModel):
+    name: str
+    space: dict[str, Any]
+    direction: Literal["minimize", "maximize"]
+    algorithm: str | dict[str, Any]
+    seed: int
+    n_initial: int
+    clock: str
+    created: float
+    asked: int
+    told: int
+    failed: int
+    active: int
+    removed: int
+
+
+class Studies(BaseModel):
+    studies: list[Study]
+
+
+class Trial(BaseModel):
+    id: str
+    params: Params
+    time: float
+    expires: float | None
+
+
+class Trials(BaseModel):
+    trials: list[Trial]
+
+
+class Told(BaseModel):
+    told: Literal[True]
+
+
+class Recommendation(BaseModel):
+    params: Params
+    mean: float
+    std: float
+    time: float
+
+
+class Observation(BaseModel):
+    line: int
+    id: str | None
+    params: Params
+    time: float
+    value: float | None
+    failed: bool
+    active: bool
+    removed_at: float | None
+    relevance: float | None
+
+
+class Observations(BaseModel):
+    observations: list[Observation]
+    next: int | None = Field(description="where the next page starts; null: there is none")
+
+
+class Model(BaseModel):
+    asked: int
+    told: int
+    active: int
+    pending: int
+    hyperparameters: dict[str, float | list[float]]
+    mean: float
+    scale: float
+    response: float | None
+    guards: dict[str, int]
+    time: float
+
+
+class Health(BaseModel):
+    status: Literal["ok"]
+    version: str
+
+
+class Problem(BaseModel):
+    type: str
+    message: str
+
+
+class Error(BaseModel):
+    error: Problem

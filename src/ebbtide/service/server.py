@@ -1,0 +1,76 @@
+"""`ebbtide serve`: the application behind a socket."""
+
+import ipaddress
+import os
+import socket
+from collections.abc import Iterable
+
+import uvicorn
+
+from ebbtide.errors import ConfigurationError
+from ebbtide.service.application import application
+from ebbtide.service.gate import LOOPBACK, Limits
+
+IDLE_S = 75  # for which a connection without a request stays open
+GRACE_S = 3  # for answers under way and streams, when the service is to stop
+
+
+def serve(
+    storage: str,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8411,
+    token: str | None = None,
+    allowed_hosts: Iterable[str] = (),
+    processes: int | None = None,
+    limits: Limits | None = None,
+) -> None:
+    """Serve until told to stop (Ctrl-C, SIGTERM)."""
+    local = is_loopback(host)
+    if not local and not token:
+        raise ConfigurationError(
+            f"host={host!r} can be reached from other machines, and there is no token: set EBBTIDE_TOKEN to a long "
+            "secret, or serve on 127.0.0.1"
+        )
+    listening = _socket(host, port)
+    app = application(
+        storage,
+        token=token,
+        hosts=[*LOOPBACK, host, *([] if local else [socket.gethostname()]), *allowed_hosts],
+        any_address=not local,
+        processes=processes or max(1, (os.cpu_count() or 2) - 1),
+        limits=limits,
+    )
+    config = uvicorn.Config(
+        app,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_S,
+        timeout_keep_alive=IDLE_S,
+        lifespan="on",
+        ws="none",
+    )
+    shown = f"[{host}]" if ":" in host else host
+    print(f"ebbtide serves {storage} at http://{shown}:{listening.getsockname()[1]}  (Ctrl-C stops it)", flush=True)
+    uvicorn.Server(config).run([listening])
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _socket(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        listening.listen(1024)
+    except (OSError, OverflowError) as error:
+        listening.close()
+        raise ConfigurationError(f"cannot listen at {host}, port {port}: {error}; choose another --port") from error
+    return listening

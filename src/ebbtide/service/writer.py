@@ -1,0 +1,80 @@
+"""The one thread that writes. What waits while it commits is committed together, so that a flush of the disk serves
+many tells; nobody hears of success before the flush.
+"""
+
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from ebbtide.errors import StorageError
+from ebbtide.storage import Database
+
+T = TypeVar("T")
+MAX_BATCH = 256
+
+Operation = Callable[[], Any]
+Entry = tuple[Operation, "Future[Any]"]
+
+
+class Writer:
+    def __init__(self, database: Database, undone: Callable[[], object]) -> None:
+        self.database = database
+        self._undone = undone  # called when a batch was not committed: what was changed in memory is wrong
+        self._queue: queue.SimpleQueue[Entry | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, operation: Callable[[], T]) -> "Future[T]":
+        """Run this in the writing thread; done when its transaction is on the disk."""
+        future: Future[T] = Future()
+        self._queue.put((operation, future))
+        return future
+
+    @property
+    def alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def close(self) -> None:
+        """Finish what was submitted, then stop."""
+        self._queue.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        while (first := self._queue.get()) is not None:
+            batch = [first]
+            last = False
+            while len(batch) < MAX_BATCH and not self._queue.empty() and not last:
+                following = self._queue.get()
+                last = following is None
+                batch += [] if following is None else [following]
+            self._commit(batch)
+            if last:
+                return
+
+    def _commit(self, batch: list[Entry]) -> None:
+        outcomes: list[Callable[[Future[Any]], None]] = []
+        try:
+            with self.database.transaction():
+                outcomes = [_outcome(operation) for operation, _ in batch]
+        except Exception as error:
+            self._undone()
+            outcomes = [_failing(error)] * len(batch)
+        for (_, future), settle in zip(batch, outcomes, strict=True):
+            settle(future)
+
+
+def _outcome(operation: Operation) -> Callable[["Future[Any]"], None]:
+    """What an operation came to. A disk that fails takes the whole batch with it; anything else is the caller's."""
+    try:
+        result = operation()
+    except StorageError:
+        raise
+    except Exception as error:
+        return _failing(error)
+    return lambda future: future.set_result(result)
+
+
+def _failing(error: Exception) -> Callable[["Future[Any]"], None]:
+    return lambda future: future.set_exception(error)

@@ -1,0 +1,20 @@
+"""Tuning any command: fill parameters in, run it again and again, tell what it prints."""
+
+from ebbtide.tuning.evaluation import Outcome, evaluator, read_metric, run_command
+from ebbtide.tuning.loop import Status, Study, duration, line, tune
+from ebbtide.tuning.template import check, fill, fill_url
+
+__all__ = [
+    "Outcome",
+    "Status",
+    "Study",
+    "check",
+    "duration",
+    "evaluator",
+    "fill",
+    "fill_url",
+    "line",
+    "read_metric",
+    "run_command",
+    "tune",
+]

@@ -1,0 +1,75 @@
+"""The words of the service and of the command line: what the library hands out, as JSON."""
+
+from typing import Any
+
+from ebbtide import algorithms, state
+from ebbtide.optimizer import Optimizer
+from ebbtide.records import Observation, Recommendation, Trial
+from ebbtide.storage import Summary
+
+
+def trial(asked: Trial) -> dict[str, Any]:
+    return {"id": asked.id, "params": asked.params, "time": asked.time, "expires": asked.expires}
+
+
+def recommendation(best: Recommendation) -> dict[str, Any]:
+    return {"params": best.params, "mean": best.mean, "std": best.std, "time": best.time}
+
+
+def observation(line: int, told: Observation) -> dict[str, Any]:
+    return {
+        "line": line,
+        "id": told.trial_id,
+        "params": told.params,
+        "time": told.time,
+        "value": told.value,
+        "failed": told.failed,
+        "active": told.active,
+        "removed_at": told.removed_at,
+        "relevance": told.relevance,
+    }
+
+
+def study(summary: Summary) -> dict[str, Any]:
+    """A study at a glance: how it is defined, and what has happened."""
+    definition = summary.definition
+    return {
+        "name": summary.name,
+        "space": definition["space"],
+        "direction": definition["direction"],
+        "algorithm": _known_as(definition["algorithm"]),
+        "seed": definition["seed"],
+        "n_initial": definition["n_initial"],
+        "clock": definition["clock"],
+        "created": summary.created,
+        "asked": summary.asked,
+        "told": summary.told,
+        "failed": summary.failed,
+        "active": summary.active,
+        "removed": summary.removed,
+    }
+
+
+def _known_as(description: dict[str, Any]) -> str | dict[str, Any]:
+    """The name of an algorithm; its parts, if it has none."""
+    for name in algorithms.names():
+        if state.algorithm_to_json(algorithms.get(name)) == description:
+            return name
+    return description
+
+
+def model(optimizer: Optimizer) -> dict[str, Any]:
+    """What the model believes, and how it is doing."""
+    fitted = optimizer.model
+    return {
+        "asked": optimizer.asked,
+        "told": optimizer.told,
+        "active": len(optimizer.dataset),
+        "pending": optimizer.pending,
+        "hyperparameters": optimizer.hyperparameters,
+        "mean": fitted.mean,
+        "scale": fitted.scale,
+        "response": optimizer.response,
+        "guards": optimizer.guards,
+        "time": optimizer.clock.now(),
+    }
