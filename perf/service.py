@@ -143,9 +143,8 @@ def measure(folder: Path, options: argparse.Namespace) -> None:
         rate = len(times) / options.seconds
         print(f"{name}: {rate:.0f} a second; p50 {p50:.1f} ms, p99 {p99:.1f} ms, longest {worst:.1f} ms")
     ratio = percentile(load.tells, 0.99) / commit
-    print(
-        f"tell p99 is {ratio:.1f} commits; {sum(load.told.values())} told, each stored once; refused: {dict(load.refused)}"
-    )
+    print(f"tell p99 is {ratio:.1f} commits; {sum(load.told.values())} told, each stored once")
+    print(f"refused: {dict(load.refused) or 'none'}")
 
 
 if __name__ == "__main__":

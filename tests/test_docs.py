@@ -1,6 +1,9 @@
 """The documentation is run, and knows every guard, warning and public name."""
 
+import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -97,3 +100,38 @@ def test_the_demo_runs_without_a_terminal_and_draws_its_picture(tmp_path):
     assert pixels.shape[0] > 400
     assert pixels.shape[1] > 800
     assert pixels.std() > 0.1  # not a blank page
+
+
+def console_lines(page, containing):
+    """The commands of the console block that holds a word, with the line that is shown below each."""
+    blocks = re.findall(r"```console\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+    (block,) = [block for block in blocks if containing in block]
+    parts = re.split(r"^\$ ", block.replace("\\\n", " "), flags=re.MULTILINE)[1:]
+    return [(part.partition("\n")[0], part.partition("\n")[2].strip()) for part in parts]
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not there")
+def test_the_curl_example_works_as_printed(tmp_path):
+    serve = console_lines("README.md", "ebbtide serve")[-1][0]
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    server = subprocess.Popen(serve.split(), cwd=tmp_path, env=os.environ | {"PATH": path}, stdout=subprocess.PIPE)
+    try:
+        assert b"http://127.0.0.1:8411" in server.stdout.readline(), "is the port taken?"
+        for command, shown in console_lines("README.md", "curl"):
+            done = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=60)
+            answer = json.loads(done.stdout)
+            assert "error" not in answer
+            assert not shown or answer.keys() == json.loads(shown).keys()
+    finally:
+        server.terminate()
+        server.wait(timeout=60)
+        server.stdout.close()
+
+
+def test_every_command_and_option_is_documented():
+    """In the help, that is, and every command on a page."""
+    from ebbtide.cli.commands import ebbtide
+
+    pages = "".join((ROOT / page).read_text(encoding="utf-8") for page in PAGES)
+    assert [name for name in ebbtide.commands if f"ebbtide {name}" not in pages] == []
+    assert [name for name, command in ebbtide.commands.items() if not command.help] == []

@@ -20,14 +20,16 @@ from functools import cached_property
 from typing import Any, overload
 
 import ebbtide.errors
+from ebbtide import wire
 from ebbtide.definition import Direction
 from ebbtide.errors import ConfigurationError, EbbtideError, ServiceError, StudyError, UnknownStudyError
 from ebbtide.records import Observation, Recommendation, Trial
 from ebbtide.space import Parameter, Space
 
 PASSING = (429, 502, 503, 504)  # a status that may be another one in a moment
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.5
 PAGE = 5000
+LOOK_AGAIN_S = 60.0  # a machine that slept has missed time
 
 
 class Client:
@@ -37,6 +39,8 @@ class Client:
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigurationError(f'url={url!r}: give the address of a service, such as "http://127.0.0.1:8411"')
+        if token:
+            wire.check_token(token)
         self.url = url.rstrip("/")
         self.patience, self.timeout = patience, timeout
         self._parts = parts
@@ -98,7 +102,7 @@ class Client:
         while True:
             try:
                 status, answer = self._send(method, path, body)
-                if status < 400:
+                if status < 300:
                     return answer
                 problem = _error(status, answer)
                 passing = status in PASSING
@@ -193,7 +197,7 @@ class RemoteStudy:
     @cached_property
     def clock(self) -> "ServiceClock":
         """The service's clock: the times of its trials are by it."""
-        return ServiceClock(self.state()["time"])
+        return ServiceClock(self)
 
     def recommend(self) -> Recommendation:
         """The best now, by the model."""
@@ -221,12 +225,16 @@ class RemoteStudy:
 
 
 class ServiceClock:
-    """The clock of a service, as far as it can be known from here."""
+    """The clock of a service, as far as it can be known from here; looked at again every minute."""
 
-    def __init__(self, now: float) -> None:
-        self._ahead = now - time.monotonic()
+    def __init__(self, study: RemoteStudy) -> None:
+        self._study = study
+        self._ahead, self._looked = 0.0, -math.inf
 
     def now(self) -> float:
+        if time.monotonic() - self._looked > LOOK_AGAIN_S:
+            self._ahead = self._study.state()["time"] - time.monotonic()
+            self._looked = time.monotonic()
         return time.monotonic() + self._ahead
 
 
@@ -241,9 +249,9 @@ def _error(status: int, answer: Any) -> EbbtideError:
     """What the library would have raised here, if the service says so."""
     try:
         kind, message = answer["error"]["type"], answer["error"]["message"]
+        known = getattr(ebbtide.errors, kind, None)
     except (KeyError, TypeError):
         return ServiceError(f"the service answered {status}, without saying why")
-    known = getattr(ebbtide.errors, kind, None)
     if isinstance(known, type) and issubclass(known, EbbtideError):
         return known(message)
     return ServiceError(f"the service answered {status}: {message}")

@@ -3,9 +3,16 @@
 from typing import Any
 
 from ebbtide import algorithms, state
+from ebbtide.errors import ConfigurationError
 from ebbtide.optimizer import Optimizer
 from ebbtide.records import Observation, Recommendation, Trial
 from ebbtide.storage import Summary
+
+
+def check_token(token: str) -> None:
+    """An error, which does not repeat it, unless a header can hold it as it is."""
+    if not token or not all("!" <= character <= "~" for character in token):
+        raise ConfigurationError("the token is empty, or no header can hold it: use letters, digits and signs of ASCII")
 
 
 def trial(asked: Trial) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from ebbtide.definition import define
 from ebbtide.errors import (
     EbbtideError,
     ObservationError,
+    ParameterError,
     SnapshotError,
     StorageError,
     StudyError,
@@ -30,6 +31,7 @@ from ebbtide.service.metrics import Metrics
 from ebbtide.service.turns import BusyError
 from ebbtide.service.workshop import WorkshopError
 from ebbtide.space import Space
+from ebbtide.storage.database import path_of
 from ebbtide.version import __version__
 
 MAX_PAGE = 10_000
@@ -77,6 +79,8 @@ def application(
     limits: Limits | None = None,
 ) -> App:
     """The service of the studies in `storage`. Without a token it must be reachable from this machine only."""
+    if token is not None:
+        wire.check_token(token)
     limits = limits or Limits()
     desk = Desk(storage, processes, limits.studies, limits.width)
     metrics = Metrics()
@@ -93,10 +97,11 @@ def application(
         lifespan=lifespan,
         docs_url=None,  # its page would be fetched from elsewhere
         redoc_url=None,
+        redirect_slashes=False,  # one path each; what is not there is not there
     )
     app.include_router(_studies(desk, limits))
     app.include_router(_service(desk, metrics))
-    _answer_errors(app)
+    _answer_errors(app, str(path_of(storage)))
     return Gate(_measured(app, metrics), token=token, hosts=hosts, any_address=any_address, limits=limits)
 
 
@@ -105,6 +110,7 @@ def _studies(desk: Desk, limits: Limits) -> APIRouter:
 
     @routes.post("", status_code=201, response_model=schemas.Study, responses=CONFLICT, summary="Create a study")
     async def create(study: schemas.NewStudy) -> Response:
+        desk.check_width(study.width)
         space = Space.from_json({name: parameter.model_dump() for name, parameter in study.space.items()})
         definition = define(space, study.direction, study.algorithm, None, study.seed, study.n_initial)
         return JSONResponse(await desk.create(study.name, definition), status_code=201)
@@ -146,6 +152,8 @@ def _studies(desk: Desk, limits: Limits) -> APIRouter:
         what = said.id if said.params is None else said.params if said.id is None else None
         if what is None:
             raise ObservationError('tell either the "id" of a trial, or the "params" that were measured')
+        if (given := len(said.params or ())) > limits.width:
+            raise ParameterError(f"{given} parameters, and this service takes {limits.width} at most")
         await desk.tell(name, what, said.value, said.failed, said.time, said.idempotency_key or key)
         return JSONResponse({"told": True})
 
@@ -193,25 +201,35 @@ def _studies(desk: Desk, limits: Limits) -> APIRouter:
         since: Annotated[str | None, Header(alias="Last-Event-ID", description="asks.tells that were seen")] = None,
     ) -> Response:
         nonlocal listening
-        if listening >= limits.streams:
-            raise BusyError(f"{listening} streams are open already, the most that this service serves")
         study = await desk.study(name)
         cursor = (study["asked"], study["told"]) if since is None else events.parse(since)
         if cursor is None:
             raise ObservationError(f"Last-Event-ID={since!r}: give the id of an event, such as 12.11")
+        if listening >= limits.streams:
+            raise BusyError(f"{listening} streams are open already, the most that this service serves")
 
-        async def counted() -> AsyncIterator[str]:
+        def ended() -> None:
             nonlocal listening
-            listening += 1
-            try:
-                async for event in events.stream(desk, name, cursor):
-                    yield event
-            finally:
-                listening -= 1
+            listening -= 1
 
-        return StreamingResponse(counted(), media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+        listening += 1  # with nothing to wait for since it was looked at
+        return Stream(events.stream(desk, name, cursor), ended)
 
     return routes
+
+
+class Stream(StreamingResponse):
+    """Events, until they or the reader end; then that is said."""
+
+    def __init__(self, events: AsyncIterator[str], ended: Callable[[], None]) -> None:
+        super().__init__(events, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
+        self.ended = ended
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self.ended()
 
 
 def _service(desk: Desk, metrics: Metrics) -> APIRouter:
@@ -237,11 +255,14 @@ def _service(desk: Desk, metrics: Metrics) -> APIRouter:
 # --- errors: one shape, and never a traceback --------------------------------------------------------------------
 
 
-def _answer_errors(app: FastAPI) -> None:
+def _answer_errors(app: FastAPI, path: str) -> None:
     def refused(request: Request, error: Exception) -> Response:
         status = next(status for kind, status in STATUS if isinstance(error, kind))
         headers = {"Retry-After": "1"} if status == 503 else None
-        return JSONResponse(error_body(type(error).__name__, str(error)), status, headers)
+        said = str(error)
+        if said.startswith(f"{path}:"):  # where the database is, is not for everybody
+            said = "the database" + said.removeprefix(path)
+        return JSONResponse(error_body(type(error).__name__, said), status, headers)
 
     def unfit(request: Request, error: Exception) -> Response:
         problems = error.errors() if isinstance(error, RequestValidationError) else []
@@ -251,8 +272,12 @@ def _answer_errors(app: FastAPI) -> None:
 
     def missing(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
-        said = f"{request.method} {request.url.path}: {HTTPStatus(status).phrase.lower()}"
-        return JSONResponse(error_body(HTTPStatus(status).phrase, said), status, getattr(error, "headers", None))
+        said = f"{request.method} {request.scope['path']}: {HTTPStatus(status).phrase.lower()}"
+        headers = dict(getattr(error, "headers", None) or {})
+        if status == 405:  # of all routes with that path, not only of the first
+            path = getattr(request.scope.get("route"), "path", "")
+            headers["Allow"] = ", ".join(sorted(map(str.upper, app.openapi()["paths"].get(path, ()))))
+        return JSONResponse(error_body(HTTPStatus(status).phrase, said), status, headers)
 
     def broken(request: Request, error: Exception) -> Response:
         return JSONResponse(error_body("InternalError", "the service met an error of its own; its log has it"), 500)

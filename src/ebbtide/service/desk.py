@@ -48,13 +48,15 @@ class Desk:
 
     # --- studies ------------------------------------------------------------------------------------------
 
-    async def create(self, name: str, definition: Definition) -> dict[str, Any]:
-        if definition.space.width > self.max_width:
+    def check_width(self, width: int) -> None:
+        """To be asked before a space is made: that of a million choices takes hours to check."""
+        if width > self.max_width:
             raise ConfigurationError(
-                f"the space has {definition.space.width} coordinates (a category counts one a choice), "
+                f"the space has {width} coordinates (a category counts one a choice), "
                 f"and this service takes {self.max_width} at most"
             )
 
+    async def create(self, name: str, definition: Definition) -> dict[str, Any]:
         def make() -> None:
             if len(self._storage.names()) >= self.max_studies:
                 raise StudyError(f"there are {self.max_studies} studies already, the most that this service keeps")
@@ -94,19 +96,19 @@ class Desk:
         return trial
 
     async def _ask(self, name: str, lease: float | None) -> Trial | None:
-        optimizer, plan, packed = await self._write(lambda: self._plan(name))
+        study, plan, packed = await self._write(lambda: self._plan(name))
         step = await self._workshop.do(workshop.step, packed)
-        return await self._write(lambda: self._commit(name, optimizer, plan, step, lease))
+        return await self._write(lambda: self._commit(name, study, plan, step, lease))
 
-    def _plan(self, name: str) -> tuple[Optimizer, Plan, bytes]:
-        optimizer = self._optimizer(name)
-        plan = optimizer.plan()
-        return optimizer, plan, pickle.dumps(plan)
+    def _plan(self, name: str) -> tuple[int, Plan, bytes]:
+        plan = self._optimizer(name).plan()
+        return self._storage.journal(name).study, plan, pickle.dumps(plan)
 
-    def _commit(self, name: str, optimizer: Optimizer, plan: Plan, step: Step, lease: float | None) -> Trial | None:
-        if self._optimizer(name) is not optimizer:  # opened anew since, after a failure or a deletion
+    def _commit(self, name: str, study: int, plan: Plan, step: Step, lease: float | None) -> Trial | None:
+        """By the optimizer of now: the one that planned may have been put away meanwhile, to make room for others."""
+        if self._storage.journal(name).study != study:  # deleted since, and made anew
             return None
-        return optimizer.commit(plan, step, lease)
+        return self._optimizer(name).commit(plan, step, lease)
 
     async def tell(
         self,

@@ -11,6 +11,7 @@ from typing import Any
 
 from ebbtide import wire
 from ebbtide.archive import Ask
+from ebbtide.errors import EbbtideError
 from ebbtide.records import Observation
 from ebbtide.service.desk import Desk
 from ebbtide.storage import Storage
@@ -32,7 +33,10 @@ async def stream(desk: Desk, name: str, cursor: Cursor) -> AsyncIterator[str]:
     quiet = 0
     yield "retry: 1000\n\n"
     while True:
-        events, cursor = await desk.read(partial(_since, name=name, since=cursor))
+        try:
+            events, cursor = await desk.read(partial(_since, name=name, since=cursor))
+        except EbbtideError:
+            return  # it was deleted, or cannot be read now: who comes back hears which
         for event in events:
             yield event
         quiet = 0 if events else quiet + 1

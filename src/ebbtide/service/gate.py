@@ -3,6 +3,7 @@
 | check   | refuses                                                              | status        |
 |---------|----------------------------------------------------------------------|---------------|
 | load    | more requests at once than can be dealt with                         | 503           |
+| headers | more than one of a kind that is to be believed                       | 400           |
 | host    | a Host that is not ours: a page of another site that renamed itself (DNS rebinding) | 421 |
 | rate    | more requests a second from one address than agreed                  | 429           |
 | token   | a missing or wrong bearer token, where there is one                  | 401           |
@@ -15,8 +16,9 @@ import asyncio
 import hmac
 import ipaddress
 import json
+import re
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -29,8 +31,13 @@ App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 WRITES = ("POST", "PUT", "PATCH", "DELETE")
+# Of two, one server believes the first and another the last.
+ONCE = (b"host", b"authorization", b"origin", b"sec-fetch-site", b"content-type", b"content-length")
+HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([\w.-]+))(?::\d{1,5})?", re.ASCII)
 MAX_ADDRESSES = 4096  # whose rates are remembered
+MAX_ADDRESS = 64  # characters of it: behind a proxy it is what a header says
 BODY_S = 30.0  # within which a body must have come
+MAX_MESSAGE = 4000  # characters of an error's: it may repeat what was sent
 
 
 @dataclass(frozen=True)
@@ -48,7 +55,8 @@ class Limits:
 
 def error_body(kind: str, message: str) -> dict[str, Any]:
     """The one shape of every error."""
-    return {"error": {"type": kind, "message": message}}
+    shown = message if len(message) <= MAX_MESSAGE else f"{message[:MAX_MESSAGE]}…"
+    return {"error": {"type": kind, "message": shown}}
 
 
 class Refusal(Exception):  # noqa: N818 - it is an answer
@@ -61,7 +69,7 @@ class Gate:
     def __init__(self, app: App, *, token: str | None, hosts: Iterable[str], any_address: bool, limits: Limits) -> None:
         self.app = app
         self.token = None if token is None else token.encode()
-        self.hosts = {name.lower() for name in hosts}
+        self.hosts = {name.lower() for name in hosts if name}
         self.any_address = any_address
         self.limits = limits
         self.rates = Rates(limits.rate)
@@ -72,19 +80,32 @@ class Gate:
             await self.app(scope, receive, send)
             return
         self.at_once += 1
+        answered = False
+
+        async def noting(message: Message) -> None:
+            nonlocal answered
+            answered = True
+            await send(message)
+
         try:
             body = await self._checked(scope, receive)
+            await self.app(scope, _replay(body, receive), noting)
         except Refusal as refusal:
             await _refuse(send, refusal)
-        else:
-            await self.app(scope, _replay(body, receive), send)
+        except asyncio.CancelledError:  # by the server, which will not wait any longer
+            if answered:
+                raise
+            await _refuse(send, Refusal(503, "the service is stopping; try again in a moment", Retry_After="1"))
         finally:
             self.at_once -= 1
 
     async def _checked(self, scope: Message, receive: Receive) -> bytes:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        times = Counter(name for name, _ in scope["headers"])
         if self.at_once > self.limits.at_once:
             raise Refusal(503, "too many requests at once; try again in a moment", Retry_After="1")
+        if repeated := [name for name in ONCE if times[name] > 1]:
+            raise Refusal(400, f"the header {repeated[0].decode()} is there more than once")
         self._check_host(headers.get("host", ""))
         self._check_rate(scope)
         self._check_token(headers.get("authorization", ""))
@@ -101,7 +122,7 @@ class Gate:
             raise Refusal(421, f"this service does not go by the name {host!r}; start it with --allow-host to add one")
 
     def _check_rate(self, scope: Message) -> None:
-        address = (scope.get("client") or ("unknown", 0))[0]
+        address = (scope.get("client") or ("unknown", 0))[0][:MAX_ADDRESS]
         if not self.rates.allow(address, time.monotonic()):
             raise Refusal(429, f"more than {self.limits.rate:g} requests a second; slow down", Retry_After="1")
 
@@ -126,12 +147,14 @@ class Gate:
                 more = True
                 while more:
                     message = await receive()
+                    if message["type"] != "http.request":
+                        raise Refusal(400, "the connection ended before the body did")
                     part = message.get("body", b"")
                     length += len(part)
                     if length > most:
                         raise too_long
                     parts.append(part)
-                    more = message["type"] == "http.request" and message.get("more_body", False)
+                    more = message.get("more_body", False)
         except TimeoutError:
             raise Refusal(408, f"the body did not come within {BODY_S:g} s", Connection="close") from None
         return b"".join(parts)
@@ -155,10 +178,9 @@ class Rates:
 
 
 def host_name(host: str) -> str:
-    """The name in a Host header, without its port."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0].lower()
-    return host.partition(":")[0].lower()
+    """The name in a Host header, without its port; "" if it is none."""
+    found = HOST.fullmatch(host)
+    return "" if found is None else (found[1] or found[2]).lower()
 
 
 def _is_address(name: str) -> bool:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+from pydantic import BaseModel, ConfigDict, FailFast, Field, FiniteFloat
 
 from ebbtide.storage.store import MAX_NAME
 
@@ -30,7 +30,8 @@ class IntParameter(Request):
 
 class CategoricalParameter(Request):
     type: Literal["categorical"]
-    choices: list[Choice] = Field(min_length=2)
+    # All that may be wrong with a long list would fill gigabytes.
+    choices: Annotated[list[Choice], FailFast()] = Field(min_length=2)
 
 
 Parameter = Annotated[FloatParameter | IntParameter | CategoricalParameter, Field(discriminator="type")]
@@ -43,6 +44,11 @@ class NewStudy(Request):
     algorithm: str = Field("w-dbo", description="the name of an algorithm")
     seed: int | None = Field(None, ge=0, lt=2**63)
     n_initial: int | None = Field(None, ge=0, lt=2**31, description="asks that fill the space before there is a model")
+
+    @property
+    def width(self) -> int:
+        """Coordinates of its space: a category has one a choice."""
+        return sum(len(p.choices) if isinstance(p, CategoricalParameter) else 1 for p in self.space.values())
 
     model_config = ConfigDict(
         json_schema_extra={

@@ -54,6 +54,7 @@ class Writer:
                 return
 
     def _commit(self, batch: list[Entry]) -> None:
+        batch = [entry for entry in batch if entry[1].set_running_or_notify_cancel()]  # unless it was called off
         outcomes: list[Callable[[Future[Any]], None]] = []
         try:
             with self.database.transaction():

@@ -71,7 +71,7 @@ WHY = {
     "SQLITE_LOCKED": f"another process has kept it locked for more than {BUSY_S:g} s; look what it is doing",
     "SQLITE_CORRUPT": "it is damaged; keep a copy, then restore a backup or salvage it with `sqlite3 FILE .recover`",
     "SQLITE_NOTADB": "it is no SQLite database, or damaged; nothing was changed: check the path, or restore a backup",
-    "SQLITE_IOERR": "the disk could not be read or written; nothing was recorded that was not confirmed",
+    "SQLITE_IOERR": "the disk could not be read or written; what was not confirmed may be recorded all the same",
 }
 
 
@@ -116,8 +116,10 @@ class Database:
             self._connection.execute("PRAGMA synchronous = FULL")
             self._connection.execute("PRAGMA fullfsync = ON")  # macOS: a flush that reaches the disk itself
             self._connection.execute("PRAGMA trusted_schema = OFF")
-            if not self._known() and not read_only:
-                self._patiently("PRAGMA journal_mode = WAL")
+            known = self._known()
+            if not read_only:
+                self._patiently("PRAGMA journal_mode = WAL")  # a restored backup may have lost it
+            if not known and not read_only:
                 with self.transaction():
                     if not self._known():  # unless another process was first
                         self._create()
@@ -199,7 +201,9 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[None]:
         """Several queries that see the same moment."""
-        if self._connection.in_transaction:
+        with self._clearly():
+            inside = self._connection.in_transaction
+        if inside:
             yield
             return
         self.run("BEGIN")

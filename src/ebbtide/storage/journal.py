@@ -1,15 +1,16 @@
 """One study's log: each ask with the state that it left behind, each tell, each removal. Nothing is ever changed."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 from ebbtide.archive import Ask, News
+from ebbtide.errors import StorageError, UnknownStudyError
 from ebbtide.ledger import RECENT, REMEMBERED_ASKS, Ledger
 from ebbtide.records import Observation, Trial
 from ebbtide.state import State
-from ebbtide.storage.database import Database
+from ebbtide.storage.database import WHY, Database
 
 OBSERVATION = """
     SELECT t.line, t.params, t.time, t.value, t.ask, a.now, r.relevance, t.key, t.reading, t.asks
@@ -75,6 +76,7 @@ class Journal:
         return [observation for observation in found if observation is not None]
 
     def history(self) -> list[Observation]:
+        self._check_that_it_is_there()
         return [observation_of(row) for row in self.database.rows(f"{OBSERVATION} ORDER BY t.line", (self.study,))]
 
     def pending(self) -> list[Trial]:
@@ -82,8 +84,13 @@ class Journal:
 
     def news(self, asks: int, told: int) -> News:
         with self.database.reading():
+            self._check_that_it_is_there()
             tells = self.tells_since(told)
             return News(self.asks_since(asks), [(observation, reading) for observation, reading, _ in tells])
+
+    def _check_that_it_is_there(self) -> None:
+        if self.database.row("SELECT 1 FROM studies WHERE study = ?", (self.study,)) is None:
+            raise UnknownStudyError(f"{self.database.path}: the study was deleted meanwhile")
 
     def tells_since(self, line: int, limit: int = -1) -> list[tuple[Observation, float, int]]:
         """Lines from this one on, each with the clock's reading and the number of asks before it."""
@@ -97,7 +104,7 @@ class Journal:
             (self.study, number, limit),
         )
         return [
-            Ask(_trial(trial), told, now, landed, self._removed(trial[0]), State.from_json(json.loads(state)))
+            Ask(_trial(trial), told, now, landed, self._removed(trial[0]), _parsed(state, State.from_json))
             for *trial, told, now, landed, state in rows
         ]
 
@@ -151,18 +158,27 @@ def _text(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
+def _parsed(text: Any, build: Callable[[Any], Any] = lambda value: value) -> Any:
+    """What `_text` wrote; SQLite notices damage to its own structure only."""
+    try:
+        return build(json.loads(text))
+    except (KeyError, TypeError, ValueError) as error:
+        raise StorageError(f"the log cannot be read: {WHY['SQLITE_CORRUPT']} ({error!r})") from error
+
+
 def _number(trial_id: str) -> int | None:
     """The ask behind an id; None if no ask can have it."""
-    number = int(trial_id) if trial_id.isascii() and trial_id.isdecimal() and len(trial_id) < 19 else None
+    plain = isinstance(trial_id, str) and trial_id.isascii() and trial_id.isdecimal() and len(trial_id) < 19
+    number = int(trial_id) if plain else None
     return number if str(number) == trial_id else None
 
 
 def _trial(row: Sequence[Any]) -> Trial:
     ask, params, time, expires = row
-    return Trial(str(ask), json.loads(params), time, expires)
+    return Trial(str(ask), _parsed(params), time, expires)
 
 
 def observation_of(row: Sequence[Any]) -> Observation:
     """What a row of OBSERVATION says."""
     _, params, time, value, ask, removed_at, relevance, key, *_ = row
-    return Observation(json.loads(params), time, value, None if ask is None else str(ask), removed_at, relevance, key)
+    return Observation(_parsed(params), time, value, None if ask is None else str(ask), removed_at, relevance, key)

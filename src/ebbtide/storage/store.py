@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ebbtide.definition import Definition
-from ebbtide.errors import StudyError, UnknownStudyError
+from ebbtide.errors import ConfigurationError, StudyError, UnknownStudyError
 from ebbtide.records import Observation
 from ebbtide.space import is_text
 from ebbtide.storage.database import Database, path_of
@@ -132,7 +132,7 @@ def _checked_name(name: Any) -> str:
     """A name that a URL's path can hold, too."""
     plain = isinstance(name, str) and name.isprintable() and is_text(name) and "/" not in name
     if not isinstance(name, str) or not plain or not 0 < len(name) <= MAX_NAME or name.strip(" .") == "":
-        raise StudyError(
+        raise ConfigurationError(
             f"name={name!r}: give 1 to {MAX_NAME} printable characters, without /, and not only dots or spaces"
         )
     return name

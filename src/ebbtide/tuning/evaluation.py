@@ -236,15 +236,15 @@ def read_metric(url: str, timeout: float) -> Outcome:
     fetch = _Fetch(url, timeout)
     # In a thread of its own, because neither a deadline nor a Ctrl-C ends a name lookup.
     thread = threading.Thread(target=fetch.run, name="ebbtide-metric", daemon=True)
-    thread.start()
     try:
+        thread.start()
         thread.join(timeout)
         in_time = not thread.is_alive()
     finally:
         fetch.give_up()
     if not in_time:
         thread.join(GRACE)
-        return Outcome(None, f"no answer within {timeout:g} s", time.monotonic() - started)
+        return Outcome(None, fetch.too_slow, time.monotonic() - started)
     value, problem = None, fetch.problem
     if problem is None:
         value, problem = _value_of_body(fetch.body)
@@ -262,6 +262,7 @@ class _Fetch:
         self.url = url
         self.body = b""
         self.problem: str | None = None
+        self.too_slow = f"no answer within {timeout:g} s"
         self._timeout = min(timeout, LONGEST_SOCKET_WAIT)
         self._sockets: list[socket.socket] = []
         self._given_up = False
@@ -271,6 +272,8 @@ class _Fetch:
             self.body = self._get(self.url)
         except _AnswerError as error:
             self.problem = str(error)
+        except TimeoutError:
+            self.problem = self.too_slow
         except HTTPException as error:
             self.problem = f"no HTTP answer: {_reason(error)}"
         except Exception as error:  # an endpoint can do anything, the loop goes on

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
-from ebbtide.clock import SystemClock, wait_until
+from ebbtide.clock import Clock, SystemClock, wait_until
 from ebbtide.errors import ConfigurationError, EbbtideError, ObservationError, ServiceError, StorageError
 from ebbtide.records import Recommendation, Trial
 from ebbtide.tuning.evaluation import Outcome, one_line
@@ -84,9 +84,10 @@ class _Rounds:
     ) -> None:
         self.study, self.evaluate, self.show = study, evaluate, show
         self.sleep, self.monotonic = sleep, monotonic
-        self.clock = getattr(study, "clock", None) or SystemClock()
         self.status = Status()
         self._next_look = -math.inf
+        # A remote study asks its service for the time.
+        self.clock: Clock = self._patiently(lambda: getattr(study, "clock", None)) or SystemClock()
 
     def one(self) -> Outcome:
         trial = self._patiently(self.study.ask)

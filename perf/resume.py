@@ -1,0 +1,53 @@
+"""How long it takes to open a stored study, by how much was told; the next ask must be the uninterrupted one's.
+
+python perf/resume.py
+"""
+
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+import ebbtide as eb
+
+SPACE = {"x": eb.Float(0.0, 1.0), "y": eb.Float(0.0, 1.0)}
+EVERY = 10  # tells from outside for each ask
+
+
+def main() -> None:
+    print("| told | asked | active | file, MB | open, s | next ask |")
+    print("|---|---|---|---|---|---|")
+    for told in (1_000, 10_000, 100_000):
+        with tempfile.TemporaryDirectory() as folder:
+            row(Path(folder) / "study.db", told)
+
+
+def row(path: Path, told: int) -> None:
+    clock, rng = eb.ManualClock(), np.random.default_rng(0)
+    url = f"sqlite:///{path}"
+    opt = eb.Optimizer(SPACE, clock=clock, seed=0, storage=url, name="s")
+    while opt.told < told:
+        with opt._archive.transaction():  # one flush for a block of tells
+            for x, y in rng.random((EVERY, 2)):
+                clock.advance(1.0)
+                best = 0.5 + 0.4 * np.sin(clock.now() / 50.0)
+                opt.tell({"x": x, "y": y}, float((x - best) ** 2 + y**2 + 0.01 * rng.normal()))
+        opt.ask()
+    began = time.perf_counter()
+    again = eb.Optimizer.open(url, "s", clock=clock)
+    seconds = time.perf_counter() - began
+    asked, active = again.asked, len(again.dataset)
+    resumed = again.ask().params
+    same = "the same" if resumed == _uninterrupted(opt) else "ANOTHER"
+    print(f"| {told:,} | {asked:,} | {active} | {path.stat().st_size / 1e6:.1f} | {seconds:.3f} | {same} |", flush=True)
+
+
+def _uninterrupted(opt: eb.Optimizer) -> dict[str, float]:
+    """What the optimizer that was never closed would ask, without looking into the file."""
+    params: dict[str, float] = opt.space.decode(opt._reasoner.step(opt.clock.now()).x)
+    return params
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""50,000 asks and tells of one study through the service, with drift: do memory and response time stay level?
+
+python perf/soak.py --tells 50000
+"""
+
+import argparse
+import math
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+import ebbtide as eb
+
+PERIOD = 5.0  # seconds in which the optimum goes there and back
+SPACE = {"x": eb.Float(0.0, 1.0), "y": eb.Float(0.0, 1.0)}
+
+
+def objective(params: dict[str, float], t: float, noise: float) -> float:
+    x = 0.5 + 0.35 * math.cos(2.0 * math.pi * t / PERIOD)
+    y = 0.5 + 0.35 * math.sin(2.0 * math.pi * t / PERIOD)
+    return math.exp(-((params["x"] - x) ** 2 + (params["y"] - y) ** 2) / 0.08) + noise
+
+
+def memory(pid: int) -> list[float]:
+    """Megabytes of a process and of its workers."""
+    listed = subprocess.run(["ps", "-ww", "-o", "pid=,args=", "--ppid", str(pid)], capture_output=True, text=True)
+    workers = [int(line.split()[0]) for line in listed.stdout.splitlines() if "spawn_main" in line]
+    return [_resident(process) for process in (pid, *workers)]
+
+
+def _resident(pid: int) -> float:
+    found = re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
+    return int(found[1]) / 1024 if found else math.nan
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tells", type=int, default=50_000)
+    parser.add_argument("--port", type=int, default=8498)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "ebbtide", "serve", "--storage", f"sqlite:///{folder}/soak.db"]
+        server = subprocess.Popen([*command, "--port", str(options.port)], stdout=subprocess.PIPE, text=True)
+        try:
+            assert server.stdout is not None
+            server.stdout.readline()  # it listens
+            soak(f"http://127.0.0.1:{options.port}", server.pid, options.tells)
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def soak(url: str, pid: int, tells: int) -> None:
+    study = eb.Client(url).create("soak", SPACE, direction="maximize", seed=0)
+    rng = np.random.default_rng(0)
+    block, began = max(1, tells // 10), time.perf_counter()
+    columns = ("told", "minutes", "server, MB", "worker, MB", "active", "ask p50, ms", "p99", "tell p50, ms", "p99")
+    print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
+    for done in range(block, tells + 1, block):
+        asks, answers = np.empty(block), np.empty(block)
+        for i in range(block):
+            start = time.perf_counter()
+            trial = study.ask()
+            asked = time.perf_counter()
+            study.tell(trial, objective(trial.params, trial.time, 0.05 * rng.normal()))
+            asks[i], answers[i] = asked - start, time.perf_counter() - asked
+        server, *workers = memory(pid)
+        figures = [1e3 * np.percentile(times, share) for times in (asks, answers) for share in (50, 99)]
+        row = [f"{done:,}", f"{(time.perf_counter() - began) / 60:.1f}", f"{server:.0f}", f"{sum(workers):.0f}"]
+        row += [str(study.state()["active"]), *(f"{figure:.1f}" for figure in figures)]
+        print("| " + " | ".join(row) + " |", flush=True)
+    stored = study.describe()
+    if stored["told"] != tells:
+        sys.exit(f"{tells} tells were confirmed, and {stored['told']} are stored")
+
+
+if __name__ == "__main__":
+    main()

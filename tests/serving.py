@@ -1,0 +1,247 @@
+"""A real `ebbtide serve` in a process of its own, and a socket to say anything to it, also what no HTTP library would.
+
+Whatever is answered, `Server` looks whether it gives something away; and `served`, whether the log holds a traceback.
+"""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import ebbtide
+
+PATIENCE_S = 60.0  # for an answer; no test waits so long unless something is broken
+STARTED = re.compile(r"at http://\S+:(\d+)\s")
+TRACEBACK = "Traceback (most recent call last)"
+SOURCES = str(Path(ebbtide.__file__).parent)
+METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
+
+
+@dataclass
+class Server:
+    process: subprocess.Popen
+    port: int
+    folder: Path  # where s.db is
+    log_path: Path
+    token: str | None = None
+
+    @property
+    def url(self):
+        return f"http://{self.host}"
+
+    @property
+    def host(self):
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def log(self):
+        """What it wrote to its stderr so far."""
+        return self.log_path.read_text(errors="backslashreplace")
+
+    def call(self, method, path, body=None, head_only=False, **headers):
+        """One request; honest, but for the headers given (None leaves one out). What is no bytes is sent as JSON."""
+        return self.say(self.request(method, path, body, **headers), head_only=head_only)
+
+    def request(self, method, path, body=None, **headers):
+        given = {"Host": self.host} | ({} if self.token is None else {"Authorization": f"Bearer {self.token}"})
+        if body is not None and not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+            given["Content-Type"] = "application/json"
+        given |= {name.replace("_", "-"): value for name, value in headers.items()}
+        return request(method, path, [(k, v) for k, v in given.items() if v is not None], body)
+
+    def say(self, *parts, half_close=False, head_only=False):
+        """Bytes, as they are, on a connection of their own; the first answer to them."""
+        with self.connect() as talk:
+            return talk.say(*parts, half_close=half_close, head_only=head_only)
+
+    def connect(self):
+        """A connection that stays."""
+        return Talk(self)
+
+    def alive(self):
+        """Whether the process runs and answers."""
+        return self.process.poll() is None and self.call("GET", "/healthz").status == 200
+
+    def memory(self):
+        """Resident bytes of the server's own process; None where that cannot be known."""
+        status = Path(f"/proc/{self.process.pid}/status")
+        if not status.exists():
+            return None
+        return int(re.search(r"^VmRSS:\s+(\d+) kB", status.read_text(), re.MULTILINE)[1]) * 1024
+
+    def check_discretion(self, answer):
+        """Nobody hears how the service is made, where its files are, or the token."""
+        said = f"{answer.headers} {answer.body.decode('utf-8', 'backslashreplace')}"
+        for secret in (TRACEBACK, 'File "', "site-packages", SOURCES, str(self.folder), self.token):
+            assert secret is None or secret not in said, f"{secret!r} in {said[:2000]}"
+
+
+@dataclass
+class Answer:
+    status: int | None  # None: the connection was closed without an answer
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+    @property
+    def json(self):
+        return json.loads(self.body)
+
+    @property
+    def error(self):
+        """The type of the error, once its shape is checked: ours, and nothing else."""
+        assert self.headers["content-type"] == "application/json", self
+        assert self.json.keys() == {"error"}, self
+        assert self.json["error"].keys() == {"type", "message"}, self
+        assert all(isinstance(said, str) and said for said in self.json["error"].values()), self
+        return self.json["error"]["type"]
+
+
+@contextmanager
+def served(tmp_path, *options, env=None, token=None):
+    """A server of the studies in tmp_path/s.db, which is always ended. A token goes the way that users are told to."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("EBBTIDE_")}
+    environment |= {"PYTHONWARNINGS": "error::ResourceWarning"} | (env or {})
+    environment |= {} if token is None else {"EBBTIDE_TOKEN": token}
+    log_path = tmp_path / "log.txt"
+    with log_path.open("ab") as log:
+        process = subprocess.Popen(
+            command(tmp_path, *options), stdout=subprocess.PIPE, stderr=log, env=environment, text=True
+        )
+    with process.stdout:
+        try:
+            line = _first_line(process)
+            found = STARTED.search(line)
+            assert found, f"it did not start: {line!r}\n{log_path.read_text()}"
+            server = Server(process, int(found[1]), tmp_path, log_path, token)
+            yield server
+        finally:
+            _end(process)
+    assert TRACEBACK not in server.log, server.log
+
+
+def command(tmp_path, *options):
+    """The command line that serves tmp_path/s.db, at any port that is free."""
+    storage = f"sqlite:///{tmp_path}/s.db"
+    return [sys.executable, "-m", "ebbtide", "serve", "--storage", storage, "--port", "0", *options]
+
+
+def _first_line(process):
+    watchdog = threading.Timer(PATIENCE_S, process.kill)
+    watchdog.start()
+    try:
+        return process.stdout.readline()
+    finally:
+        watchdog.cancel()
+
+
+def _end(process):
+    process.terminate()
+    try:
+        process.wait(PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        raise
+
+
+# --- HTTP, byte by byte -----------------------------------------------------------------------------------------------
+
+
+def request(method, target, headers=(), body=None):
+    """The bytes of a request. Headers are pairs, sent as they are; a body announces its length unless they do."""
+    headers = list(headers)
+    if body is not None and not {"content-length", "transfer-encoding"} & {name.lower() for name, _ in headers}:
+        headers.append(("Content-Length", str(len(body))))
+    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers), "", ""]
+    return "\r\n".join(lines).encode("latin-1") + (body or b"")
+
+
+def chunked(*parts):
+    """A body that does not say how long it is."""
+    return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
+
+
+class Talk:
+    """A connection to a server."""
+
+    def __init__(self, server):
+        self.server = server
+        self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S)
+        self.stream = self.socket.makefile("rb")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.stream.close()
+        self.socket.close()
+
+    def send(self, *parts, half_close=False):
+        """`half_close` says that no more will come."""
+        try:
+            for part in parts:
+                self.socket.sendall(part)
+            if half_close:
+                self.socket.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # refused before all of it was sent; the answer may be there
+
+    def say(self, *parts, half_close=False, head_only=False):
+        self.send(*parts, half_close=half_close)
+        return self.hear(head_only)
+
+    def hear(self, head_only=False):
+        """The next answer."""
+        try:
+            answer = _parse(self.stream, head_only)
+        except ConnectionResetError:
+            return Answer(None)
+        self.server.check_discretion(answer)
+        return answer
+
+
+def _parse(stream, head_only=False):
+    start = stream.readline()
+    if not start:
+        return Answer(None)
+    status = int(re.fullmatch(rb"HTTP/1\.1 (\d{3}) [^\r\n]*\r\n", start)[1])
+    headers = {}
+    while (line := stream.readline()) not in (b"\r\n", b""):
+        name, _, value = line.decode("latin-1").rstrip("\r\n").partition(": ")
+        assert name.lower() not in headers, f"{name} twice"
+        headers[name.lower()] = value
+    if status == 100:
+        return _parse(stream, head_only)
+    if head_only or status == 204:
+        return Answer(status, headers)
+    if "content-length" in headers:
+        return Answer(status, headers, stream.read(int(headers["content-length"])))
+    assert headers["transfer-encoding"] == "chunked", headers
+    return Answer(status, headers, b"".join(iter(lambda: read_chunk(stream), b"")))
+
+
+def read_chunk(stream):
+    """The next part of a body that does not say how long it is; b"" at its end."""
+    part = stream.read(int(stream.readline(), 16))
+    assert stream.readline() == b"\r\n"
+    return part
+
+
+# --- the service's own description of itself --------------------------------------------------------------------------
+
+
+def operations(document, name):
+    """(method, path) of every route of an OpenAPI document, with the name of a study filled in."""
+    return [
+        (method.upper(), re.sub(r"\{[^}]*\}", name, path))
+        for path, item in document["paths"].items()
+        for method in METHODS
+        if method in item
+    ]
