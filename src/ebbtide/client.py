@@ -4,7 +4,7 @@
     trial = study.ask()
     study.tell(trial, 3.2)
 
-A service that restarts, or is busy, is waited for: every verb may be sent twice without harm. What the service
+A service that restarts, or is busy, is waited for: asks and tells may be sent twice without harm. What the service
 refuses is raised as the error that the library itself would raise.
 """
 
@@ -15,6 +15,7 @@ import threading
 import time
 import urllib.parse
 import uuid
+import weakref
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, overload
@@ -107,7 +108,7 @@ class Client:
                 problem = _error(status, answer)
                 passing = status in PASSING
             except (OSError, http.client.HTTPException) as error:
-                self._forget()
+                self.close()
                 problem, passing = ServiceError(f"{self.url} cannot be reached: {error!r}; is it running?"), True
             if not passing or time.monotonic() + pause > deadline:
                 raise problem
@@ -132,18 +133,14 @@ class Client:
             kinds = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
             host = self._parts.hostname or ""
             kept = kinds[self._parts.scheme](host, self._parts.port, timeout=self.timeout)
+            weakref.finalize(self, kept.close)
             self._local.connection = kept
         connection: http.client.HTTPConnection = kept
         return connection
 
-    def _forget(self) -> None:
-        if (kept := getattr(self._local, "connection", None)) is not None:
-            kept.close()
-            self._local.connection = None
-
     def close(self) -> None:
         """Close this thread's connection; the next call opens it again."""
-        self._forget()
+        self._connection().close()
 
 
 class RemoteStudy:
@@ -154,6 +151,9 @@ class RemoteStudy:
 
     def _call(self, method: str, path: str, body: Any = None) -> Any:
         return self.client.call(method, _path(self.name) + path, body)
+
+    def close(self) -> None:
+        self.client.close()
 
     def describe(self) -> dict[str, Any]:
         """How it is defined, and what has happened."""

@@ -248,7 +248,7 @@ def create(
     from ebbtide.cli import live
 
     with _clearly():
-        live.define(storage, token, name, live.space_of(space), direction, algorithm, seed)
+        live.define(storage, token, name, live.space_of(space), direction, algorithm, seed).close()
         live.show({"name": name})
 
 

@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -54,11 +55,11 @@ def show(answer: Any) -> None:
 
 
 def ask(storage: str, name: str, token: str | None, n: int | None, lease: float | None) -> None:
-    study = opened(storage, name, token)
-    if n is None:
-        show(wire.trial(study.ask(lease=lease)))
-    else:
-        show({"trials": [wire.trial(trial) for trial in study.ask(n, lease=lease)]})
+    with closing(opened(storage, name, token)) as study:
+        if n is None:
+            show(wire.trial(study.ask(lease=lease)))
+        else:
+            show({"trials": [wire.trial(trial) for trial in study.ask(n, lease=lease)]})
 
 
 def tell(
@@ -74,14 +75,15 @@ def tell(
 ) -> None:
     if (trial_id is None) == (params is None):
         raise ConfigurationError("give either --id, of a trial, or --params, as JSON")
-    study = opened(storage, name, token)
-    told = study.trial(trial_id) if trial_id is not None else _parsed(params or "")
-    study.tell(told, value, failed=failed, time=time, key=key)
+    with closing(opened(storage, name, token)) as study:
+        told = study.trial(trial_id) if trial_id is not None else _parsed(params or "")
+        study.tell(told, value, failed=failed, time=time, key=key)
     show({"told": True})
 
 
 def recommend(storage: str, name: str, token: str | None) -> None:
-    show(wire.recommendation(opened(storage, name, token).recommend()))
+    with closing(opened(storage, name, token)) as study:
+        show(wire.recommendation(study.recommend()))
 
 
 def _parsed(params: str) -> dict[str, Any]:
