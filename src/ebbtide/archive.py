@@ -21,6 +21,7 @@ class Ask:
     trial: Trial
     told: int  # how many lines of the history it had seen
     now: float  # the clock when it began,
+    until: float | None  # the latest moment that it might choose,
     landed: float  # and when it was answered
     removed: tuple[tuple[int, float | None], ...]  # lines of the history, and their relevance
     state: State

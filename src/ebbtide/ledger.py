@@ -49,6 +49,10 @@ class Ledger:
         while int(trial.id) - int(oldest := next(iter(self.pending))) >= REMEMBERED_ASKS:
             del self.pending[oldest]
 
+    def settle(self, trial_id: str) -> None:
+        """It was told, or has failed."""
+        self.pending.pop(trial_id, None)
+
     def newest_pending(self) -> Iterator[Trial]:
         """Trials asked and neither told nor failed, the newest first."""
         return reversed(self.pending.values())
@@ -59,7 +63,7 @@ class Ledger:
         if observation.value is not None:
             self.count_values(1, [observation.time], observation.time, observation.time)
         if observation.trial_id is not None:
-            self.pending.pop(observation.trial_id, None)
+            self.settle(observation.trial_id)
         self.told += 1
 
     def count_values(self, number: int, newest_times: Sequence[float], first: float, last: float) -> None:

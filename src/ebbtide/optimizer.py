@@ -169,19 +169,20 @@ class Optimizer:
         end = math.inf if until is None else as_finite(until)
         if end is None:
             raise ConfigurationError(f"until={until!r}: give a finite time by the clock, or None")
-        if lease is not None and ((given := as_finite(lease)) is None or given < 0.0):
+        span = None if lease is None else as_finite(lease)
+        if lease is not None and (span is None or span < 0.0):
             raise ConfigurationError(f"lease={lease!r}: give a time ≥ 0 in the clock's unit, or None")
         if n is None:
-            return self._ask(end, lease)
-        return [self._ask(end, lease) for _ in range(checked_count("n", n, least=1))]
+            return self._ask(end, span)
+        return [self._ask(end, span) for _ in range(checked_count("n", n, least=1))]
 
     def _ask(self, until: float, lease: float | None) -> Trial:
         for lost in count():
             with nullcontext() if lost < RACES else self._archive.transaction():
                 plan = self.plan(until)
-                trial = self.commit(plan, plan.step(), lease)
-            if trial is not None:
-                return trial
+                ask = self._record(plan, plan.step(), lease)
+            if ask is not None:
+                return self._learn(ask)
         raise AssertionError  # a count has no end
 
     def plan(self, until: float = math.inf) -> Plan:
@@ -191,6 +192,10 @@ class Optimizer:
 
     def commit(self, plan: Plan, step: Step, lease: float | None = None) -> Trial | None:
         """Record what a plan came to. None if somebody else has asked meanwhile: then it is to be planned anew."""
+        ask = self._record(plan, step, lease)
+        return None if ask is None else self._learn(ask)
+
+    def _record(self, plan: Plan, step: Step, lease: float | None) -> Ask | None:
         params = self.space.decode(step.x)
         landed = self._read_clock()
         with self._archive.transaction():
@@ -202,15 +207,21 @@ class Optimizer:
             lines: list[int] = self._ledger.lines[step.rows].tolist()
             removed = tuple(zip(lines, step.scores, strict=True))
             after = step.after(self._state, plan.now, landed)
-            self._archive.asked(Ask(trial, plan.told, plan.now, landed, removed, after))
-        # Nothing has changed until here: whatever failed, failed without a trace.
-        self._reasoner.state = after
+            until = None if plan.until == math.inf else plan.until
+            ask = Ask(trial, plan.told, plan.now, until, landed, removed, after)
+            self._archive.asked(ask)
+        return ask
+
+    def _learn(self, ask: Ask) -> Trial:
+        """Only here does anything change: whatever failed before has left no trace."""
+        lines = [line for line, _ in ask.removed]
+        self._reasoner.state = ask.state
         self._ledger.remove(lines)
-        self._ledger.open(trial)
-        handed_out = replace(trial, params=dict(params))
+        self._ledger.open(ask.trial)
+        handed_out = replace(ask.trial, params=dict(ask.trial.params))
         if self.callbacks:
             gone = tuple(self._archive.observations(lines))
-            self._emit(Asked(handed_out, max(0.0, landed - plan.now), len(self._ledger), gone))
+            self._emit(Asked(handed_out, max(0.0, ask.landed - ask.now), len(self._ledger), gone))
         return handed_out
 
     def _catch_up(self) -> None:
@@ -223,8 +234,9 @@ class Optimizer:
         for ask in news.asks:
             self._ledger.remove([line for line, _ in ask.removed])
             self._reasoner.state = ask.state.noting(self._latest_reading)
-            if ask.trial.id not in told:
-                self._ledger.open(ask.trial)
+            self._ledger.open(ask.trial)
+            if ask.trial.id in told:
+                self._ledger.settle(ask.trial.id)
         if (news.asks or news.tells) and isinstance(self.clock, SystemClock):
             self.clock.never_before(self._latest_reading)
 

@@ -4,11 +4,12 @@ Write-ahead log with synchronous=FULL: a transaction that has ended is on the di
 others wait for it, for BUSY_S at most. Readers never wait, and nobody waits for them.
 """
 
+import os
 import sqlite3
 import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ CREATE TABLE asks (
     ask INTEGER NOT NULL,      -- 0, 1, 2, ..., the trial's id
     told INTEGER NOT NULL,     -- how many lines of tells it had seen
     now REAL NOT NULL,         -- the clock when it began
+    until REAL,                -- the latest moment that it might choose (NULL: any)
     landed REAL NOT NULL,      -- and when it was answered
     params TEXT NOT NULL,
     time REAL NOT NULL,        -- the moment that the query is for
@@ -96,9 +98,10 @@ class Database:
     def __init__(self, path: Path, read_only: bool = False) -> None:
         self.path = path
         self._depth = 0
+        self._process = os.getpid()
         with self._clearly():
             self._connection = connect(path, read_only)
-        self._close = weakref.finalize(self, self._connection.close)
+        self._close = weakref.finalize(self, _close, self._connection, self._process)
         try:
             self._prepare(read_only)
         except BaseException:
@@ -134,8 +137,10 @@ class Database:
 
     def _known(self) -> bool:
         """Whether our tables are there; an error if they are somebody else's, or newer than we know."""
-        application, version = self._number("PRAGMA application_id"), self._number("PRAGMA user_version")
-        if application == 0 and version == 0 and not self.rows("SELECT 1 FROM sqlite_schema LIMIT 1"):
+        with self.reading():  # at one moment: another process may be making them
+            application, version = self._number("PRAGMA application_id"), self._number("PRAGMA user_version")
+            empty = not self.rows("SELECT 1 FROM sqlite_schema LIMIT 1")
+        if application == 0 and version == 0 and empty:
             return False
         if application != APPLICATION:
             raise StorageError(f"{self.path} is a database of something else; nothing was changed: choose another file")
@@ -187,16 +192,19 @@ class Database:
         if self._depth:
             point = f"part{self._depth}"
             begin, end, undo = f"SAVEPOINT {point}", f"RELEASE {point}", f"ROLLBACK TO {point}; RELEASE {point}"
-        self.run(begin)
-        self._depth += 1
+        else:
+            self._undo(undo)  # should a Ctrl-C have come at the wrong moment, and left one open
+        depth = self._depth
         try:
+            self.run(begin)
+            self._depth = depth + 1
             yield
             self.run(end)
         except BaseException:
             self._undo(undo)
             raise
         finally:
-            self._depth -= 1
+            self._depth = depth
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -213,15 +221,17 @@ class Database:
             self._undo("ROLLBACK")
 
     def _undo(self, statements: str) -> None:
+        # After some failures SQLite has rolled back by itself. If it cannot, what made the transaction fail is being
+        # reported, and it is undone when the file is next opened.
         for statement in statements.split(";"):
-            try:
-                if self._connection.in_transaction:  # after some failures SQLite has rolled back by itself
+            with suppress(sqlite3.Error):
+                if self._connection.in_transaction:
                     self._connection.execute(statement)
-            except sqlite3.Error:
-                pass  # what made the transaction fail is being reported; it is undone when the file is next opened
 
     @contextmanager
     def _clearly(self) -> Iterator[None]:
+        if os.getpid() != self._process:
+            raise StorageError(f"{self.path} was opened by another process, before a fork; open it again in this one")
         try:
             yield
         except sqlite3.Error as error:
@@ -230,6 +240,11 @@ class Database:
                 raise UnknownStudyError(f"{self.path}: the study was deleted meanwhile") from error
             why = next((text for name, text in WHY.items() if reason.startswith(name)), "SQLite refused")
             raise StorageError(f"{self.path}: {why} ({error})") from error
+
+
+def _close(connection: sqlite3.Connection, process: int) -> None:
+    if os.getpid() == process:  # SQLite's locks are the process's: a fork must not give them up
+        connection.close()
 
 
 def _reason(error: sqlite3.Error) -> str:

@@ -35,9 +35,9 @@ class Journal:
     def asked(self, ask: Ask) -> None:
         trial, number = ask.trial, int(ask.trial.id)
         self.database.run(
-            "INSERT INTO asks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO asks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                *(self.study, number, ask.told, ask.now, ask.landed),
+                *(self.study, number, ask.told, ask.now, ask.until, ask.landed),
                 *(_text(trial.params), trial.time, trial.expires, _text(ask.state.to_json())),
             ),
         )
@@ -99,13 +99,13 @@ class Journal:
 
     def asks_since(self, number: int, limit: int = -1) -> list[Ask]:
         rows = self.database.rows(
-            "SELECT ask, params, time, expires, told, now, landed, state FROM asks WHERE study = ? AND ask >= ? "
+            "SELECT ask, params, time, expires, told, now, until, landed, state FROM asks WHERE study = ? AND ask >= ? "
             "ORDER BY ask LIMIT ?",
             (self.study, number, limit),
         )
         return [
-            Ask(_trial(trial), told, now, landed, self._removed(trial[0]), _parsed(state, State.from_json))
-            for *trial, told, now, landed, state in rows
+            Ask(_trial(trial), told, now, until, landed, self._removed(trial[0]), _parsed(state, State.from_json))
+            for *trial, told, now, until, landed, state in rows
         ]
 
     def _removed(self, ask: int) -> tuple[tuple[int, float | None], ...]:
