@@ -3,7 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 PERF := .venv-perf/bin
 
-.PHONY: demo test lint format perf perf-long perf-field perf-variants perf-inference perf-pace clean
+.PHONY: demo test lint format chaos perf perf-long perf-field perf-variants perf-inference perf-pace perf-service \
+  perf-resume soak clean
 
 demo: .venv/.installed
 	$(BIN)/python examples/demo.py
@@ -20,6 +21,10 @@ lint: .venv/.installed
 format: .venv/.installed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# A service killed 1,000 times while clients ask and tell: is everything confirmed there, once?
+chaos: .venv/.installed
+	$(BIN)/python -W ignore tests/chaos.py --kills 1000
 
 # Speed beside the peers, measured in one run.
 perf: .venv-perf/.installed
@@ -44,6 +49,18 @@ perf-inference: .venv/.installed
 # The compute time of this engine as a formula of the dataset's size.
 perf-pace: .venv/.installed
 	$(BIN)/python perf/pace.py
+
+# 32 clients on 8 studies of one service: how long do a tell and an ask take?
+perf-service: .venv/.installed
+	$(BIN)/python perf/service.py
+
+# How long it takes to open a stored study.
+perf-resume: .venv/.installed
+	$(BIN)/python perf/resume.py
+
+# 50,000 asks and tells through the service: do memory and response time stay level?
+soak: .venv/.installed
+	$(BIN)/python perf/soak.py
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
