@@ -15,7 +15,6 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from itertools import count
 from statistics import median
 from typing import Any, Self, overload
 
@@ -144,13 +143,9 @@ class Optimizer:
         self._reasoner, self._archive = reasoner, archive
         self.clock: Clock = clock
         self.callbacks = tuple(callbacks)
-        self.definition = reasoner.definition
-        self.space, self.algorithm = self.definition.space, self.definition.algorithm
-        self.direction, self.seed, self.n_initial = (
-            self.definition.direction,
-            self.definition.seed,
-            self.definition.n_initial,
-        )
+        self.definition = defined = reasoner.definition
+        self.space, self.direction, self.algorithm = defined.space, defined.direction, defined.algorithm
+        self.seed, self.n_initial = defined.seed, defined.n_initial
 
     # --- ask: the only thing that changes the model -------------------------------------------------------
 
@@ -177,13 +172,14 @@ class Optimizer:
         return [self._ask(end, span) for _ in range(checked_count("n", n, least=1))]
 
     def _ask(self, until: float, lease: float | None) -> Trial:
-        for lost in count():
+        lost = 0
+        while True:
             with nullcontext() if lost < RACES else self._archive.transaction():
                 plan = self.plan(until)
                 ask = self._record(plan, plan.step(), lease)
             if ask is not None:
                 return self._learn(ask)
-        raise AssertionError  # a count has no end
+            lost += 1
 
     def plan(self, until: float = math.inf) -> Plan:
         """What an ask needs to be worked out, here or in another process."""

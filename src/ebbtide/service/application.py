@@ -45,6 +45,7 @@ EVERYWHERE = {
     421: "the service does not go by that name",
     422: "what was sent does not fit",
     429: "too many requests",
+    431: "the head of the request is too long",
     503: "the service cannot do that now",
 }
 ERRORS: dict[int | str, dict[str, Any]] = {

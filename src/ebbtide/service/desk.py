@@ -5,6 +5,7 @@ and pages are read over a connection of their own.
 """
 
 import asyncio
+import json
 import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -24,6 +25,8 @@ from ebbtide.service.writer import Writer
 from ebbtide.storage import Page, Storage, Summary
 
 T = TypeVar("T")
+MAX_DEFINITION = 1 << 16  # characters: it is a part of every list, and its words of every observation
+PAGE_CHARACTERS = 1 << 24  # of a page: of those with long words, fewer go on one
 MAX_OPEN = 256  # studies kept in memory; the others are opened again when needed
 
 
@@ -57,6 +60,12 @@ class Desk:
             )
 
     async def create(self, name: str, definition: Definition) -> dict[str, Any]:
+        if (length := len(json.dumps(definition.to_json()))) > MAX_DEFINITION:
+            raise ConfigurationError(
+                f"the definition is {length} characters long, and this service takes {MAX_DEFINITION} at most; "
+                "shorten the names and the choices"
+            )
+
         def make() -> None:
             if len(self._storage.names()) >= self.max_studies:
                 raise StudyError(f"there are {self.max_studies} studies already, the most that this service keeps")
@@ -83,7 +92,11 @@ class Desk:
         return await self.read(lambda at: wire.study(at.summary(name)))
 
     async def page(self, name: str, start: int, limit: int, active: bool | None) -> Page:
-        return await self.read(lambda at: at.page(name, start, limit, active))
+        def turn(at: Storage) -> Page:
+            room = PAGE_CHARACTERS // len(json.dumps(at.journal(name).definition["space"]))
+            return at.page(name, start, max(1, min(limit, room)), active)
+
+        return await self.read(turn)
 
     # --- verbs --------------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ import ipaddress
 import json
 import os
 import socket
+import sys
 from collections.abc import Iterable
 from http import HTTPStatus
 
@@ -18,6 +19,7 @@ from ebbtide.service.gate import LOOPBACK, Limits, error_body
 IDLE_S = 75  # for which a connection without a request stays open
 HEAD_S = 30  # within which the head of a request must have come
 MAX_HEAD = 1 << 16  # bytes of it
+SWITCH_S = 0.0005  # after which a thread lets another one go: a flushed tell must not wait for a busy loop
 GRACE_S = 3  # for answers under way and streams, when the service is to stop
 
 
@@ -58,6 +60,7 @@ def serve(
         lifespan="on",
         ws="none",
     )
+    sys.setswitchinterval(SWITCH_S)
     shown = f"[{host}]" if ":" in host else host
     print(f"ebbtide serves {storage} at http://{shown}:{listening.getsockname()[1]}  (Ctrl-C stops it)", flush=True)
     uvicorn.Server(config).run([listening])

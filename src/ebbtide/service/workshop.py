@@ -17,7 +17,7 @@ from ebbtide.reasoning import Reasoner, Step
 from ebbtide.records import Recommendation
 
 T = TypeVar("T")
-NICENESS = 5  # a tell goes before a model
+NICENESS = 10  # a tell goes before a model
 TRIES = 3  # times that work is given to a new process, if the old one dies of it
 
 
