@@ -16,6 +16,7 @@ from ebbtide import wire
 from ebbtide.definition import define
 from ebbtide.errors import (
     EbbtideError,
+    NumericalError,
     ObservationError,
     ParameterError,
     SnapshotError,
@@ -64,6 +65,7 @@ STATUS: tuple[tuple[type[EbbtideError], int], ...] = (
     (TrialError, 409),
     (SnapshotError, 409),  # a study whose algorithm is somebody's own
     (StorageError, 503),
+    (NumericalError, 503),
     (BusyError, 503),
     (WorkshopError, 503),
     (EbbtideError, 422),
@@ -103,6 +105,7 @@ def application(
     app.include_router(_studies(desk, limits))
     app.include_router(_service(desk, metrics))
     _answer_errors(app, str(path_of(storage)))
+    _document_token(app)
     return Gate(_measured(app, metrics), token=token, hosts=hosts, any_address=any_address, limits=limits)
 
 
@@ -251,6 +254,13 @@ def _service(desk: Desk, metrics: Metrics) -> APIRouter:
         return Response(metrics.text(await desk.summaries()), media_type=CONTENT_TYPE_LATEST)
 
     return routes
+
+
+def _document_token(app: FastAPI) -> None:
+    """The gate looks at the token; the document says so, for those who generate clients from it."""
+    document = app.openapi()
+    document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    document["security"] = [{"token": []}, {}]  # or none, where the service has none
 
 
 # --- errors: one shape, and never a traceback --------------------------------------------------------------------
