@@ -77,19 +77,19 @@ def nursery(storage, port):
 class Caller(threading.Thread):
     """A client that asks and tells until it is told to stop, and remembers what was confirmed."""
 
-    def __init__(self, url, number, stop):
+    def __init__(self, url, number, stop, long):
         super().__init__()
         self.client = eb.Client(url, patience=120.0)
         self.study = eb.client.RemoteStudy(self.client, f"s{number % STUDIES}")
         self.random, self.stop = random.Random(number), stop
-        self.asks = number < ASKERS
+        self.asks, self.long = number < ASKERS, long
         self.told, self.asked, self.error = {}, [], None
 
     def run(self):
         try:
             while not self.stop.is_set():
                 self.tell_something()
-                if self.asks:
+                if self.asks and self.long.is_set():
                     self.ask_and_tell()
         except Exception as error:
             self.error = error
@@ -144,20 +144,26 @@ def unleash(folder, kills, seed=0, progress=False):
     path = folder / "chaos.db"
     port = _free_port()
     url = f"http://127.0.0.1:{port}"
-    rng, stop = random.Random(seed), threading.Event()
+    rng, stop, long = random.Random(seed), threading.Event(), threading.Event()
     home = Nursery(f"sqlite:///{path}", port)
     home.start()
     with_patience = eb.Client(url, patience=120.0)
     for number in range(STUDIES):
         with_patience.create(f"s{number}", {"x": eb.Float(0.0, 1.0)}, seed=number)
-    callers = [Caller(url, number, stop) for number in range(CLIENTS)]
+    callers = [Caller(url, number, stop, long) for number in range(CLIENTS)]
     for caller in callers:
         caller.start()
     try:
         for kill in range(1, kills + 1):
-            time.sleep(rng.uniform(2.5, 4.5) if kill % LONG == 0 else rng.uniform(0.0, 0.5))
+            if kill % LONG == 0:
+                long.set()
+                time.sleep(rng.uniform(2.5, 4.5))
+            else:
+                time.sleep(rng.uniform(0.0, 0.5))
             home.kill()
+            long.clear()
             if kill % CHECK_EVERY == 0:
+                assert all(caller.is_alive() for caller in callers), [caller.error for caller in callers]
                 check(path, callers, finished=False)
                 if progress:
                     print(f"{kill} kills, {sum(len(c.told) for c in callers)} tells confirmed", file=sys.stderr)
@@ -167,7 +173,8 @@ def unleash(folder, kills, seed=0, progress=False):
         for caller in callers:
             caller.join()
     try:
-        assert [caller.error for caller in callers] == [None] * CLIENTS
+        errors = [repr(caller.error) for caller in callers if caller.error is not None]
+        assert not errors, errors
         check(path, callers, finished=True)
         for number in range(STUDIES):
             study = with_patience.study(f"s{number}")

@@ -1,5 +1,6 @@
 """The routes, as an ASGI application."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -36,6 +37,7 @@ from ebbtide.storage.database import path_of
 from ebbtide.version import __version__
 
 MAX_PAGE = 10_000
+WARM_UP_AFTER_S = 0.5
 EVERYWHERE = {
     400: "what was sent cannot be read",
     401: "the token is missing or wrong",
@@ -90,7 +92,10 @@ def application(
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        # Not at once: a service that is started again and again must not spend itself on workers.
+        warming = asyncio.get_running_loop().call_later(WARM_UP_AFTER_S, desk.warm_up)
         yield
+        warming.cancel()
         desk.close()
 
     app = FastAPI(

@@ -42,6 +42,9 @@ class Desk:
         self._turns = Turns()
         self.news = News()
 
+    def warm_up(self) -> None:
+        self._workshop.warm_up()
+
     def close(self) -> None:
         self._workshop.close()
         self._writer.close()

@@ -62,10 +62,12 @@ class Workshop:
         self._pool = self._open()
 
     def _open(self) -> ProcessPoolExecutor:
-        pool = ProcessPoolExecutor(self.processes, multiprocessing.get_context("spawn"), initializer=_begin)
+        return ProcessPoolExecutor(self.processes, multiprocessing.get_context("spawn"), initializer=_begin)
+
+    def warm_up(self) -> None:
+        """Let the processes import what they need, before somebody waits for it."""
         for _ in range(self.processes):
-            pool.submit(_warm_up)
-        return pool
+            self._pool.submit(_warm_up)
 
     async def do(self, work: Callable[..., T], *arguments: Any) -> T:
         for _ in range(TRIES):

@@ -1,0 +1,48 @@
+"""Processes that are killed (SIGKILL) while they write to a study: see killing.py."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("killing.py")
+
+
+def killed(folder, manner, kills):
+    """In a process of its own: the one that runs the tests has threads, which a fork would not take along."""
+    command = [sys.executable, "-W", "error", SCRIPT, folder, "--seed", "7", "--kills", str(kills), "--manner", manner]
+    run = subprocess.run(
+        command, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=300
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stderr == ""
+    report = json.loads(run.stdout)
+    assert report["problems"] == []
+    assert report["seen"]["kills"] >= kills
+    return report["seen"]
+
+
+@pytest.mark.parametrize(("manner", "kills"), [("one", 110), ("two", 140)])
+def test_what_a_killed_process_was_told_is_there_once(manner, kills, tmp_path):
+    seen = killed(tmp_path, manner, kills)
+    # The kills were spread over all that can happen, on both sides of the commit:
+    assert seen["tells acknowledged"] > 110
+    assert seen["asks acknowledged"] > 65
+    assert seen["lines removed"] > 100
+    assert seen["killed in: tell"] > 20
+    assert seen["killed in: ask"] > 15
+    assert seen["killed in: close"] > 3
+    assert seen["tells recorded but not acknowledged"] > 2
+    assert seen["tells begun and not recorded"] > 2
+    assert seen["asks begun and not recorded"] > 2
+    assert seen["a log was left behind"] > 20
+
+
+def test_a_file_whose_maker_was_killed_is_not_in_the_way(tmp_path):
+    seen = killed(tmp_path, "birth", kills=60)
+    assert seen["killed in: open"] > 30
+    assert seen["no file yet"] < 55
+    assert seen["a log was left behind"] > 0
