@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ class Load:
         setup = await Connection.open(self.port)
         for study in range(STUDIES):
             await setup.call("POST", "/studies", {"name": f"s{study}", "space": SPACE, "seed": study})
+            await setup.call("POST", f"/studies/s{study}/ask", {})  # its workers have woken up
         await asyncio.gather(*(self.client(number) for number in range(CLIENTS)))
         for study in range(STUDIES):
             _, stored = await setup.call("GET", f"/studies/s{study}")
@@ -95,9 +97,9 @@ class Load:
         return answer
 
 
-def flushed_commit(folder: Path, count: int = 500) -> float:
-    """Seconds of one commit, of the same kind as the service's: the median."""
-    database = sqlite3.connect(folder / "commit.db", isolation_level=None)
+def flushed_commits(path: Path, count: int, pause: float = 0.0) -> list[float]:
+    """Seconds of commits of the same kind as the service's, to a file of their own."""
+    database = sqlite3.connect(path, isolation_level=None)
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = FULL")
     database.execute("CREATE TABLE t (x)")
@@ -106,8 +108,9 @@ def flushed_commit(folder: Path, count: int = 500) -> float:
         began = time.perf_counter()
         database.execute("INSERT INTO t VALUES (?)", ("x" * 200 + str(i),))
         times.append(time.perf_counter() - began)
+        time.sleep(pause)
     database.close()
-    return statistics.median(times)
+    return times
 
 
 def percentile(times: list[float], share: float) -> float:
@@ -126,25 +129,29 @@ def main() -> None:
 
 
 def measure(folder: Path, options: argparse.Namespace) -> None:
-    commit = flushed_commit(folder)
+    alone = statistics.median(flushed_commits(folder / "alone.db", 500))
     command = [sys.executable, "-m", "ebbtide", "serve", "--storage", f"sqlite:///{folder}/load.db"]
     server = subprocess.Popen([*command, "--port", str(options.port)], stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
         server.stdout.readline()  # it listens
         load = Load(options.port, options.seconds, options.think)
-        asyncio.run(load.run())
+        with ProcessPoolExecutor(1) as beside:
+            commits = beside.submit(flushed_commits, folder / "beside.db", int(20 * options.seconds), 0.05)
+            asyncio.run(load.run())
     finally:
         server.terminate()
         server.wait()
-    print(f"a commit flushed to this disk: {1e3 * commit:.2f} ms (median)")
-    for name, times in (("tell", load.tells), ("ask", load.asks)):
+    print(f"a commit flushed to this disk, alone: {1e3 * alone:.2f} ms (median)")
+    for name, times in (("commit, beside the load", commits.result()), ("tell", load.tells), ("ask", load.asks)):
         p50, p99, worst = (1e3 * percentile(times, share) for share in (0.5, 0.99, 1.0))
         rate = len(times) / options.seconds
         print(f"{name}: {rate:.0f} a second; p50 {p50:.1f} ms, p99 {p99:.1f} ms, longest {worst:.1f} ms")
-    ratio = percentile(load.tells, 0.99) / commit
-    print(f"tell p99 is {ratio:.1f} commits; {sum(load.told.values())} told, each stored once")
-    print(f"refused: {dict(load.refused) or 'none'}")
+    tell, commit = percentile(load.tells, 0.99), percentile(commits.result(), 0.99)
+    print(
+        f"a tell's p99 is {tell / commit:.1f} times a commit's in the same run, {tell / alone:.0f} times the median alone"
+    )
+    print(f"{sum(load.told.values())} told, each stored once; refused: {dict(load.refused) or 'none'}")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ import os
 import signal
 import sqlite3
 import subprocess
-import sys
 import threading
 import time
 import urllib.request
@@ -22,6 +21,7 @@ from ebbtide.errors import StorageError
 from ebbtide.service.writer import Writer
 from ebbtide.storage import Storage
 
+pytestmark = pytest.mark.xdist_group("service")  # one worker: the server is started once
 SPACE = {"x": eb.Float(0.0, 1.0), "k": eb.Int(1, 5), "c": eb.Categorical(["a", "b"])}
 
 
@@ -472,14 +472,3 @@ def test_what_was_submitted_is_finished_before_the_end(tmp_path):
     assert all(future.done() and future.exception() is None for future in futures)
     assert not writer.alive
     storage.close()
-
-
-# --- kill -9 ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_service_that_is_killed_thirty_times_loses_nothing(tmp_path):
-    from chaos import unleash
-
-    outcome = unleash(tmp_path, kills=30)
-    assert outcome["tells"] > 100
-    assert sys.platform != "linux" or outcome["asks"] > 0

@@ -314,6 +314,25 @@ def test_an_ask_with_a_last_moment_can_be_worked_out_again_from_the_log(tmp_path
         assert log.recomputed(k) == log.recorded(k)
 
 
+def test_the_file_itself_refuses_what_is_there_already(tmp_path):
+    with closing(tiny(tmp_path / "s.db")) as opt:
+        trial = opt.ask()
+        opt.tell(trial, 1.0)
+        opt.tell({"x": 0.5}, 2.0, key="a")
+        archive, before = opt._archive, opt.history
+        plain = Observation({"x": 0.5}, 0.0, 3.0)
+        for attempt in (
+            lambda: archive.record(Observation(trial.params, 0.0, 3.0, trial.id), 0.0, 2, 1),  # a trial that was told
+            lambda: archive.record(Observation({"x": 0.5}, 0.0, 3.0, key="a"), 0.0, 2, 1),  # a key that was used
+            lambda: archive.record(plain, 0.0, 1, 1),  # a line that was written
+            lambda: archive.asked(archive.asks_since(0)[0]),  # an ask that was made
+        ):
+            with pytest.raises(eb.StorageError, match="UNIQUE"):
+                attempt()
+        assert opt.history == before
+        archive.record(plain, 0.0, 2, 1)
+
+
 def test_there_is_nothing_in_the_file_but_numbers_and_json(tmp_path):
     _, opt = go_through(events(seed=4, n=40), WINDOW, tmp_path / "s.db")
     opt.close()
@@ -884,6 +903,30 @@ def test_three_processes_that_ask_and_tell_at_once(tmp_path):
         assert [snapshot for _, snapshot in reports] == [json.loads(json.dumps(opt._snapshot()))] * 3
     for k in range(36):  # whoever asked, knew what the log says
         assert log.recomputed(k) == log.recorded(k)
+
+
+class Watched(database.Database):
+    """A file that others try to write to whenever this one writes."""
+
+    tried = ()
+
+    def run(self, statement, values=()):
+        super().run(statement, values)
+        if statement.startswith("INSERT"):
+            with closing(sqlite3.connect(self.path, timeout=0.0, isolation_level=None)) as other:
+                try:
+                    other.execute("BEGIN IMMEDIATE")
+                    self.tried += ("got in",)
+                except sqlite3.OperationalError as error:
+                    self.tried += (error.sqlite_errorname,)
+
+
+def test_nobody_gets_in_while_something_is_recorded(tmp_path):
+    with closing(Storage(Watched(tmp_path / "s.db"))) as storage:
+        opt = tiny(storage=storage, name="edge")
+        opt.tell(opt.ask(), 1.0)
+        assert storage.database.tried == ("SQLITE_BUSY",) * 3  # the study, the ask, the tell
+        tiny(tmp_path / "s.db").close()  # and afterwards anybody does
 
 
 class Overtaken(database.Database):

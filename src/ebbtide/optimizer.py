@@ -274,9 +274,11 @@ class Optimizer:
         if key is not None and told_under(self._archive, key, trial_id, params, outcome):
             return None
         if isinstance(trial, Trial):
-            if told_before(self._archive, trial, outcome):
-                return None
-            asked = self.trial(trial.id)
+            asked = self._ledger.pending.get(trial.id)  # nearly always: without a look into the archive
+            if asked is None or asked.params != trial.params:
+                if told_before(self._archive, trial, outcome):
+                    return None
+                asked = self.trial(trial.id)
             params = asked.params
             if time is None:
                 # A trial's own moment was read off this clock, which may have gone back since: it is not in question.

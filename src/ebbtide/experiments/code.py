@@ -9,8 +9,9 @@ from pathlib import Path
 from ebbtide.algorithms import Algorithm
 from ebbtide.benchmarks import Problem
 
-# Of this package: tables, figures and commands do not change a run.
+# Tables, figures, commands and services do not change a run; of this package, only these do.
 _PACKAGE = Path(__file__).parent
+_ASIDE = ("cli", "client.py", "service", "storage", "testing", "tuning", "wire.py")
 _DECIDING = ("pace.py", "protocol.py", "simulation.py")
 
 
@@ -18,9 +19,9 @@ _DECIDING = ("pace.py", "protocol.py", "simulation.py")
 def of_the_engine() -> str:
     """A digest of all that decides a run's digits: the engine, the benchmarks with their data, the simulation."""
     root = _PACKAGE.parent
-    aside = (_PACKAGE, root / "cli", root / "testing")
+    aside = [_PACKAGE, *(root / name for name in _ASIDE)]
     files = [path for path in root.rglob("*") if path.suffix in (".py", ".npz", ".csv")]
-    deciding = [path for path in files if not any(folder in path.parents for folder in aside)]
+    deciding = [path for path in files if not any(place in (path, *path.parents) for place in aside)]
     return _digest(sorted([*deciding, *(_PACKAGE / name for name in _DECIDING)]), root)
 
 

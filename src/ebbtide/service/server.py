@@ -1,5 +1,6 @@
 """`ebbtide serve`: the application behind a socket."""
 
+import gc
 import ipaddress
 import os
 import socket
@@ -47,6 +48,8 @@ def serve(
         shown = f"[{host}]" if ":" in host else host
         print(f"ebbtide serves {storage} at http://{shown}:{listening.getsockname()[1]}  (Ctrl-C stops it)", flush=True)
         sys.setswitchinterval(SWITCH_S)
+        gc.collect()
+        gc.freeze()  # what is here now stays: to look through all of it again takes as long as many tells
         uvicorn.Server(_config(app)).run([listening])
 
 

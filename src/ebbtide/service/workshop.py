@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from ebbtide.errors import EbbtideError
@@ -66,8 +67,9 @@ class Workshop:
 
     def warm_up(self) -> None:
         """Let the processes import what they need, before somebody waits for it."""
-        for _ in range(self.processes):
-            self._pool.submit(_warm_up)
+        with suppress(BrokenProcessPool):  # the next work to be done will notice
+            for _ in range(self.processes):
+                self._pool.submit(_warm_up)
 
     async def do(self, work: Callable[..., T], *arguments: Any) -> T:
         for _ in range(TRIES):
