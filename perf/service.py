@@ -148,9 +148,7 @@ def measure(folder: Path, options: argparse.Namespace) -> None:
         rate = len(times) / options.seconds
         print(f"{name}: {rate:.0f} a second; p50 {p50:.1f} ms, p99 {p99:.1f} ms, longest {worst:.1f} ms")
     tell, commit = percentile(load.tells, 0.99), percentile(commits.result(), 0.99)
-    print(
-        f"a tell's p99 is {tell / commit:.1f} times a commit's in the same run, {tell / alone:.0f} times the median alone"
-    )
+    print(f"a tell's p99 is {tell / commit:.1f} times a commit's in the same run; {tell / alone:.0f} times one alone")
     print(f"{sum(load.told.values())} told, each stored once; refused: {dict(load.refused) or 'none'}")
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -157,14 +158,14 @@ def test_the_digest_is_of_what_decides(tmp_path, monkeypatch):
         assert digest() != first
 
 
-@pytest.mark.parametrize("damage", [b"", b"PAR1 and then nothing"], ids=["empty", "torn"])
-def test_a_damaged_file_is_made_again(tmp_path, damage):
-    jobs = grid(["ackley"], ["random"], seeds=2, protocol=SHORT)
+def test_a_damaged_file_is_made_again(tmp_path):
+    jobs = grid(["ackley"], ["random"], seeds=3, protocol=SHORT)
     first = conduct(jobs, Store(tmp_path))
-    Store(tmp_path).path(jobs[0].key).write_bytes(damage)
+    for job, damage in zip(jobs, (b"", b"PAR1 and then nothing"), strict=False):
+        Store(tmp_path).path(job.key).write_bytes(damage)
     tallies = []
     again = conduct(jobs, Store(tmp_path), watch=tallies.append)
-    assert (tallies[-1].stored, tallies[-1].done) == (1, 1)
+    assert (tallies[-1].stored, tallies[-1].done) == (1, 2)
     assert again.summary["average_regret"].tolist() == first.summary["average_regret"].tolist()
 
 
@@ -230,7 +231,7 @@ def test_a_run_that_kills_every_worker_is_given_up_and_nobody_else(tmp_path):
 def test_a_killed_campaign_goes_on_where_it_stopped(tmp_path):
     """The process is killed, twice, while runs are being made; what was written stays as it is."""
     command = [sys.executable, "-m", "ebbtide", "compare", "ackley", "shekel", "hartmann3", "--algorithms"]
-    command += ["w-dbo,gp-ucb,keep-all", "--seeds", "2", "--duration", "120", "--out", str(tmp_path)]
+    command += ["w-dbo,gp-ucb", "--seeds", "2", "--duration", "80", "--out", str(tmp_path)]
     runs, seen = tmp_path / "runs", {}
     for enough in (2, 5):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -248,16 +249,15 @@ def test_a_killed_campaign_goes_on_where_it_stopped(tmp_path):
     os.utime(torn, (0.0, 0.0))  # long ago
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    assert f"done, {len(seen)} stored" in done.stderr
-    assert len(list(runs.glob("*.parquet"))) == 18
+    stored = int(re.search(r"done, (\d+) stored", done.stderr)[1])
+    assert len(seen) <= stored < 12  # a worker of the killed one may have finished its run
+    assert len(list(runs.glob("*.parquet"))) == 12
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in seen.items())
     assert not torn.exists()  # what the killed ones were writing just now may stay for an hour: it could be another's
     summary = pd.read_csv(tmp_path / "runs.csv")
-    assert len(summary) == 18
-    alone = eb.experiments.run("shekel", "keep-all", 1, Protocol(duration=120.0))
-    (row,) = summary[
-        (summary.problem == "shekel") & (summary.algorithm == "keep-all") & (summary.seed == 1)
-    ].itertuples()
+    assert len(summary) == 12
+    alone = eb.experiments.run("shekel", "gp-ucb", 1, Protocol(duration=80.0))
+    (row,) = summary[(summary.problem == "shekel") & (summary.algorithm == "gp-ucb") & (summary.seed == 1)].itertuples()
     assert row.average_regret == pytest.approx(alone.average_regret, rel=1e-12)
 
 
