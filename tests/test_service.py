@@ -285,6 +285,19 @@ def test_what_another_process_told_is_known_to_the_next_ask(study, server):
     other.close()
 
 
+def test_a_study_that_another_process_deleted_and_made_anew_is_the_new_one(study, server):
+    study.tell(study.ask(), 1.0)
+    storage = Storage.of(f"sqlite:///{server.folder}/s.db")
+    definition = eb.Optimizer.open(storage, study.name).definition
+    storage.delete(study.name)
+    with pytest.raises(eb.UnknownStudyError):
+        study.ask()
+    storage.create(study.name, definition)
+    storage.close()
+    assert study.ask().id == "0"
+    assert study.history == []
+
+
 def test_metrics_are_for_prometheus(study, server):
     study.tell(study.ask(), 1.0)
     study.tell(study.ask(), failed=True)

@@ -35,7 +35,7 @@ class Desk:
         self.max_studies, self.max_width = max_studies, max_width
         self._storage = Storage.of(url)
         self._reading = Storage.of(url, read_only=True)
-        self._open: OrderedDict[str, Optimizer] = OrderedDict()  # touched by the writing thread only
+        self._open: OrderedDict[int, Optimizer] = OrderedDict()  # by study; touched by the writing thread only
         self._writer = Writer(self._storage.database, self._open.clear)
         self._reader = ThreadPoolExecutor(1, "reader")
         self._workshop = Workshop(processes)
@@ -78,11 +78,7 @@ class Desk:
         return await self.study(name)
 
     async def delete(self, name: str) -> None:
-        def remove() -> None:
-            self._open.pop(name, None)
-            self._storage.delete(name)
-
-        await self._write(remove)
+        await self._write(lambda: self._storage.delete(name))
         self.news.announce(name)
 
     async def studies(self) -> list[dict[str, Any]]:
@@ -118,11 +114,11 @@ class Desk:
 
     def _plan(self, name: str) -> tuple[int, Plan, bytes]:
         plan = self._optimizer(name).plan()
-        return self._storage.journal(name).study, plan, pickle.dumps(plan)
+        return self._storage.identify(name), plan, pickle.dumps(plan)
 
     def _commit(self, name: str, study: int, plan: Plan, step: Step, lease: float | None) -> Trial | None:
         """By the optimizer of now: the one that planned may have been put away meanwhile, to make room for others."""
-        if self._storage.journal(name).study != study:  # deleted since, and made anew
+        if self._storage.identify(name) != study:  # deleted since, and made anew
             return None
         return self._optimizer(name).commit(plan, step, lease)
 
@@ -164,14 +160,15 @@ class Desk:
     # --- where things run -----------------------------------------------------------------------------------
 
     def _optimizer(self, name: str, to_change: bool = True) -> Optimizer:
-        optimizer = self._open.get(name) or Optimizer.open(self._storage, name)
+        study = self._storage.identify(name)  # another process may have deleted it, and made one of the same name
+        optimizer = self._open.get(study) or Optimizer.open(self._storage, name)
         if to_change and optimizer.definition.clock != "SystemClock":
             raise StudyError(
                 f"the study {name!r} runs by a {optimizer.definition.clock}, which only its own program can read; "
                 "the service takes those that run by the system's clock"
             )
-        self._open[name] = optimizer
-        self._open.move_to_end(name)
+        self._open[study] = optimizer
+        self._open.move_to_end(study)
         while len(self._open) > MAX_OPEN:
             self._open.popitem(last=False)
         return optimizer

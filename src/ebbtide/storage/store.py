@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from ebbtide.definition import Definition
 from ebbtide.errors import ConfigurationError, StudyError, UnknownStudyError
@@ -74,12 +74,17 @@ class Storage:
         return found
 
     def journal(self, name: str) -> Journal:
-        found = self._find(name)
-        if found is None:
-            known = self.names()
-            shown = ", ".join(map(repr, known[:SHOWN])) + (", …" if len(known) > SHOWN else "")
-            raise UnknownStudyError(f"there is no study {name!r}; there is {shown or 'none yet'}")
-        return found
+        return self._find(name) or self._miss(name)
+
+    def identify(self, name: str) -> int:
+        """Which study has this name now; a number that none had before it, nor will another have."""
+        found = self.database.row("SELECT study FROM studies WHERE name = ?", (name,)) if is_text(name) else None
+        return int(found[0]) if found is not None else self._miss(name)
+
+    def _miss(self, name: str) -> NoReturn:
+        known = self.names()
+        shown = ", ".join(map(repr, known[:SHOWN])) + (", …" if len(known) > SHOWN else "")
+        raise UnknownStudyError(f"there is no study {name!r}; there is {shown or 'none yet'}")
 
     def delete(self, name: str) -> None:
         with self.database.transaction():
