@@ -11,6 +11,7 @@ imported everything; each opens the database, its sockets and its workers anew.
 
 import argparse
 import json
+import math
 import os
 import random
 import signal
@@ -26,7 +27,7 @@ from pathlib import Path
 import ebbtide as eb
 
 STUDIES, CLIENTS, ASKERS = 2, 6, 2  # of the clients, so many wait for answers to asks
-LONG = 6  # every sixth life is long enough for its workers to wake up and answer asks
+LONG = 10  # every tenth life is long enough for its workers to wake up and answer asks
 CHECK_EVERY = 10  # kills
 
 
@@ -79,7 +80,7 @@ class Caller(threading.Thread):
 
     def __init__(self, url, number, stop, long):
         super().__init__()
-        self.client = eb.Client(url, patience=120.0)
+        self.client = eb.Client(url, patience=math.inf)  # an ask may have to wait for a long life
         self.study = eb.client.RemoteStudy(self.client, f"s{number % STUDIES}")
         self.random, self.stop = random.Random(number), stop
         self.asks, self.long = number < ASKERS, long
@@ -157,7 +158,7 @@ def unleash(folder, kills, seed=0, progress=False):
         for kill in range(1, kills + 1):
             if kill % LONG == 0:
                 long.set()
-                time.sleep(rng.uniform(2.5, 4.5))
+                time.sleep(rng.uniform(3.0, 6.0))
             else:
                 time.sleep(rng.uniform(0.0, 0.5))
             home.kill()
