@@ -101,6 +101,7 @@ class Caller(threading.Thread):
         key, value = str(uuid.UUID(int=self.random.getrandbits(128))), self.random.random()
         self.study.tell({"x": self.random.random()}, value, key=key)
         self.told[key] = value
+        time.sleep(0.002)  # for others to have a turn
 
     def ask_and_tell(self):
         trial, value = self.study.ask(), self.random.random()
@@ -158,7 +159,8 @@ def unleash(folder, kills, seed=0, progress=False):
         for kill in range(1, kills + 1):
             if kill % LONG == 0:
                 long.set()
-                time.sleep(rng.uniform(3.0, 6.0))
+                _wait_for_an_answer(callers)
+                time.sleep(rng.uniform(0.0, 0.5))
             else:
                 time.sleep(rng.uniform(0.0, 0.5))
             home.kill()
@@ -189,6 +191,13 @@ def unleash(folder, kills, seed=0, progress=False):
         "tells": sum(len(caller.told) for caller in callers),
         "asks": sum(len(caller.asked) for caller in callers),
     }
+
+
+def _wait_for_an_answer(callers, most=60.0):
+    """Until an ask has been answered: the workers are awake."""
+    answered, deadline = sum(len(caller.asked) for caller in callers), time.monotonic() + most
+    while sum(len(caller.asked) for caller in callers) == answered and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 def _free_port():

@@ -51,3 +51,4 @@ def test_a_service_that_is_killed_thirty_times_loses_nothing(tmp_path):
     outcome = chaos.unleash(tmp_path, kills=30)
     assert outcome["kills"] == 30
     assert outcome["tells"] > 30
+    assert outcome["asks"] > 0

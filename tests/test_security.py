@@ -19,8 +19,7 @@ from serving import PATIENCE_S, SOURCES, TRACEBACK, Answer, chunked, command, op
 import ebbtide as eb
 from ebbtide import service
 from ebbtide.errors import ConfigurationError, ServiceError
-from ebbtide.service import desk, gate
-from ebbtide.service import server as serving_module
+from ebbtide.service import connection, desk, gate
 
 pytestmark = pytest.mark.xdist_group("security")  # one worker: the server is started once
 TOKEN = "correct-horse-battery-staple"
@@ -915,14 +914,14 @@ def test_more_studies_than_are_kept_open_are_all_served(direct, studies, monkeyp
 @pytest.fixture
 def impatient(monkeypatch):
     """A server in a thread, with ebbtide's connections, which waits a moment only; its port."""
-    monkeypatch.setattr(serving_module, "HEAD_S", 0.1)
+    monkeypatch.setattr(connection, "HEAD_S", 0.1)
 
     async def app(scope, receive, send):
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
         await send({"type": "http.response.body", "body": b""})
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        config = uvicorn.Config(app, http=serving_module.Connection, lifespan="off", log_config=None, ws="none")
+        config = uvicorn.Config(app, http=connection.Connection, lifespan="off", log_config=None, ws="none")
         running = uvicorn.Server(config)
         thread = threading.Thread(target=running.run, args=([listening],))
         thread.start()

@@ -833,7 +833,7 @@ def contiguous(path):
 
 def test_two_threads_with_an_optimizer_each(tmp_path):
     path, errors, asked = tmp_path / "s.db", [], []
-    start = threading.Barrier(2)
+    start = threading.Barrier(2, timeout=60.0)
 
     def work():
         try:

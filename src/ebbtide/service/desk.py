@@ -78,7 +78,11 @@ class Desk:
         return await self.study(name)
 
     async def delete(self, name: str) -> None:
-        await self._write(lambda: self._storage.delete(name))
+        def remove() -> None:
+            self._open.pop(self._storage.identify(name), None)
+            self._storage.delete(name)
+
+        await self._write(remove)
         self.news.announce(name)
 
     async def studies(self) -> list[dict[str, Any]]:
