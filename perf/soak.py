@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +42,7 @@ def _resident(pid: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tells", type=int, default=50_000)
+    parser.add_argument("--outside", type=int, default=0, help="tells of other measurements for each ask")
     parser.add_argument("--port", type=int, default=8498)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -49,26 +51,32 @@ def main() -> None:
         try:
             assert server.stdout is not None
             server.stdout.readline()  # it listens
-            soak(f"http://127.0.0.1:{options.port}", server.pid, options.tells)
+            soak(f"http://127.0.0.1:{options.port}", server.pid, options.tells, options.outside)
         finally:
             server.terminate()
             server.wait()
 
 
-def soak(url: str, pid: int, tells: int) -> None:
+def soak(url: str, pid: int, tells: int, outside: int) -> None:
     study = eb.Client(url).create("soak", SPACE, direction="maximize", seed=0)
     rng = np.random.default_rng(0)
     block, began = max(1, tells // 10), time.perf_counter()
     columns = ("told", "minutes", "server, MB", "worker, MB", "active", "ask p50, ms", "p99", "tell p50, ms", "p99")
     print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
     for done in range(block, tells + 1, block):
-        asks, answers = np.empty(block), np.empty(block)
-        for i in range(block):
+        asks: list[float] = []
+        answers: list[float] = []
+        while len(answers) < block:
             start = time.perf_counter()
             trial = study.ask()
-            asked = time.perf_counter()
-            study.tell(trial, objective(trial.params, trial.time, 0.05 * rng.normal()))
-            asks[i], answers[i] = asked - start, time.perf_counter() - asked
+            asks.append(time.perf_counter() - start)
+            queries: list[Any] = [trial, *({"x": rng.random(), "y": rng.random()} for _ in range(outside))]
+            for query in queries:
+                params = query.params if query is trial else query
+                value = objective(params, time.time(), 0.05 * rng.normal())
+                start = time.perf_counter()
+                study.tell(query, value)
+                answers.append(time.perf_counter() - start)
         server, *workers = memory(pid)
         figures = [1e3 * np.percentile(times, share) for times in (asks, answers) for share in (50, 99)]
         row = [f"{done:,}", f"{(time.perf_counter() - began) / 60:.1f}", f"{server:.0f}", f"{sum(workers):.0f}"]

@@ -1033,6 +1033,24 @@ def test_a_plan_that_was_overtaken_comes_to_nothing(tmp_path):
         assert one.ask().id == "1"
 
 
+def test_what_others_tell_while_an_ask_is_worked_out_counts_for_the_next_one(tmp_path):
+    with closing(tiny(tmp_path / "s.db", n_initial=2, algorithm=WINDOW)) as one:
+        drive(one, lambda params, t: (params["x"] - 0.5) ** 2, 8)
+        with closing(tiny(tmp_path / "s.db", n_initial=2, algorithm=WINDOW)) as other:
+            plan = one.plan()
+            step = plan.step()
+            other.clock.advance(30.0)
+            other.tell({"x": 0.9}, 5.0)
+            trial = one.commit(plan, step)
+        assert trial.id == "8"
+        assert (one.told, one.history[-1].value, one.dataset.y[-1]) == (9, 5.0, 5.0)
+        log = Log(tmp_path / "s.db")
+        assert log.asks[8]["told"] == 8
+        assert log.recomputed(8) == log.recorded(8)
+        with closing(eb.Optimizer.open(url(tmp_path / "s.db"), "edge")) as again:
+            same(one, again)
+
+
 def test_a_study_that_another_process_deleted_is_gone_for_good(tmp_path):
     opt = tiny(tmp_path / "s.db")
     trial = opt.ask()
