@@ -10,7 +10,7 @@ demo: .venv/.installed
 	$(BIN)/python examples/demo.py
 
 test: .venv/.installed
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: .venv/.installed
 	$(BIN)/ruff check .

@@ -17,7 +17,6 @@ from schemathesis.config import SchemathesisConfig
 from schemathesis.engine import events, from_schema
 from serving import read_chunk, served
 
-pytestmark = pytest.mark.xdist_group("fuzz")  # one worker: the server is started once
 MIB = 1 << 20
 SPACE = {
     "power": {"type": "float", "low": 1.26, "high": 316.0, "log": True},

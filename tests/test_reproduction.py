@@ -17,8 +17,6 @@ from ebbtide.cli.commands import WHAT, ebbtide
 from ebbtide.experiments import Protocol, paper, statistics, tables
 from ebbtide.experiments.reproduction import SECTIONS
 
-pytestmark = pytest.mark.xdist_group("reproduction")  # one worker: `everything` is made once
-
 
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory):

@@ -21,7 +21,6 @@ from ebbtide import service
 from ebbtide.errors import ConfigurationError, ServiceError
 from ebbtide.service import connection, desk, gate
 
-pytestmark = pytest.mark.xdist_group("security")  # one worker: the server is started once
 TOKEN = "correct-horse-battery-staple"
 SPACE = {"x": {"type": "float", "low": 0.0, "high": 1.0}}
 WRITES = ("POST", "PUT", "PATCH", "DELETE")

@@ -21,7 +21,6 @@ from ebbtide.errors import StorageError
 from ebbtide.service.writer import Writer
 from ebbtide.storage import Storage
 
-pytestmark = pytest.mark.xdist_group("service")  # one worker: the server is started once
 SPACE = {"x": eb.Float(0.0, 1.0), "k": eb.Int(1, 5), "c": eb.Categorical(["a", "b"])}
 
 
