@@ -19,7 +19,7 @@ from serving import PATIENCE_S, SOURCES, TRACEBACK, Answer, chunked, command, op
 import ebbtide as eb
 from ebbtide import service
 from ebbtide.errors import ConfigurationError, ServiceError
-from ebbtide.service import connection, desk, gate
+from ebbtide.service import connection, desk, gate, reading
 
 TOKEN = "correct-horse-battery-staple"
 SPACE = {"x": {"type": "float", "low": 0.0, "high": 1.0}}
@@ -790,7 +790,7 @@ def test_a_page_holds_fewer_observations_if_they_are_long_and_none_is_left_out(d
     for value in range(5):
         assert direct.call("POST", f"{path}/tell", {"params": {"x": 0.5}, "value": value}).status == 200
     space = len(json.dumps(direct.call("GET", path).json["space"]))
-    monkeypatch.setattr(desk, "PAGE_CHARACTERS", 2 * space + 1)
+    monkeypatch.setattr(reading, "PAGE_CHARACTERS", 2 * space + 1)
     values, sizes, start = [], [], 0
     while start is not None:
         page = direct.call("GET", f"{path}/observations", query=f"start={start}").json
@@ -799,7 +799,7 @@ def test_a_page_holds_fewer_observations_if_they_are_long_and_none_is_left_out(d
         start = page["next"]
     assert values == [0.0, 1.0, 2.0, 3.0, 4.0]
     assert sizes == [2, 2, 1]
-    monkeypatch.setattr(desk, "PAGE_CHARACTERS", 1)
+    monkeypatch.setattr(reading, "PAGE_CHARACTERS", 1)
     assert len(direct.call("GET", f"{path}/observations").json["observations"]) == 1
 
 

@@ -223,16 +223,7 @@ class Optimizer:
     def _catch_up(self) -> None:
         """Learn what others have recorded in the same archive."""
         news = self._archive.news(self._state.asks, self._ledger.told)
-        for observation, reading in news.tells:
-            self._ledger.record(observation)
-            self._reasoner.state = self._state.noting(reading)
-        told = {observation.trial_id for observation, _ in news.tells}
-        for ask in news.asks:
-            self._ledger.remove([line for line, _ in ask.removed])
-            self._reasoner.state = ask.state.noting(self._latest_reading)
-            self._ledger.open(ask.trial)
-            if ask.trial.id in told:
-                self._ledger.settle(ask.trial.id)
+        self._reasoner.learn(news)
         if (news.asks or news.tells) and isinstance(self.clock, SystemClock):
             self.clock.never_before(self._latest_reading)
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ebbtide.acquisition import UCB
+from ebbtide.archive import News
 from ebbtide.arrays import Array, Rows
 from ebbtide.dataset import Standardization
 from ebbtide.definition import Definition
@@ -93,6 +94,20 @@ class Reasoner:
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_cached": None}  # to another process goes what is known, not what follows from it
+
+    def learn(self, news: News) -> None:
+        """What others have recorded."""
+        for observation, reading in news.tells:
+            self.ledger.record(observation)
+            self.state = self.state.noting(reading)
+        told = {observation.trial_id for observation, _ in news.tells}
+        for ask in news.asks:
+            self.ledger.remove([line for line, _ in ask.removed])
+            latest = self.state.latest_reading
+            self.state = ask.state if latest is None else ask.state.noting(latest)
+            self.ledger.open(ask.trial)
+            if ask.trial.id in told:
+                self.ledger.settle(ask.trial.id)
 
     # --- ask ----------------------------------------------------------------------------------------------
 
@@ -264,6 +279,15 @@ class Reasoner:
         """The same for what has not been told: by steps, everything that comes is at the next index."""
         return float(self.ledger.told) if self._by_step else time
 
+    def _moments_of(self, times: Array) -> Array:
+        """Where any times lie on the temporal kernel's axis: by steps, between those told before and after."""
+        if not self._by_step or not len(self.ledger):
+            return times
+        t = self.ledger.dataset.t
+        order = np.argsort(t, kind="stable")
+        known = np.interp(times, t[order], np.maximum.accumulate(self.ledger.lines[order]))
+        return np.where(times > t.max(), float(self.ledger.told), known)
+
     # --- reads --------------------------------------------------------------------------------------------
 
     def recommend(self, now: float) -> Recommendation:
@@ -281,6 +305,15 @@ class Reasoner:
         X = np.array([self.space.encode(p) for p in points]).reshape(-1, self.space.width)
         with one_blas_thread():
             return self._in_user_unit(*self.posterior(now).at(self._moment(time)).predict(X))
+
+    def field(self, points: Sequence[Params], times: Array, now: float) -> tuple[Array, Array]:
+        """Mean and deviation (times × points) of the objective over a stretch of time."""
+        X = np.array([self.space.encode(p) for p in points]).reshape(-1, self.space.width)
+        with one_blas_thread():
+            posterior = self.posterior(now)
+            columns = [posterior.at(moment).predict(X) for moment in self._moments_of(times)]
+            mean, std = (np.array(part) for part in zip(*columns, strict=True))
+            return self._in_user_unit(mean, std)
 
     def relevance(self, now: float) -> Array:
         """How much each active observation still matters to predictions from now on, in the dataset's order."""

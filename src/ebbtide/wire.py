@@ -54,6 +54,7 @@ def study(summary: Summary) -> dict[str, Any]:
         "failed": summary.failed,
         "active": summary.active,
         "removed": summary.removed,
+        "last_told": summary.last_told,
     }
 
 

@@ -216,6 +216,31 @@ def serve(storage: str, host: str, port: int, token: str | None, allowed_hosts: 
         serving.serve(storage, host, port, token, allowed_hosts)
 
 
+@ebbtide.command(short_help="Look at stored studies in a browser.")
+@click.argument("file")
+@click.option("--port", default=8412, type=click.IntRange(0, 65535))
+def dashboard(file: str, port: int) -> None:
+    """Show the studies in FILE (tuner.db) as pages, for this machine's browser. The file is only read, and what another
+    program tells is seen as it happens.
+    """
+    from ebbtide.cli import serving
+
+    with _clearly():
+        serving.dashboard(file, port)
+
+
+@ebbtide.command(short_help="Write a stored study as one HTML file.")
+@click.argument("file")
+@click.option("--name", help="Of the study; needed if there are several.")
+@click.option("--out", default=Path("report.html"), type=click.Path(path_type=Path, dir_okay=False), metavar="HTML")
+def report(file: str, name: str | None, out: Path) -> None:
+    """Write the pictures of a study in FILE (tuner.db) into one page, which opens anywhere, without a service."""
+    from ebbtide.cli import serving
+
+    with _clearly():
+        serving.report(file, name, out)
+
+
 def _defining(command: Command) -> Command:
     """The options that define a study."""
     for option in (

@@ -1,10 +1,45 @@
-"""`ebbtide serve`."""
+"""`ebbtide serve`, `dashboard` and `report`."""
+
+from pathlib import Path
 
 from ebbtide.cli.requirements import need
+from ebbtide.errors import ConfigurationError, StorageError
+from ebbtide.storage import Storage
+from ebbtide.storage.database import PREFIX
 
 
 def serve(storage: str, host: str, port: int, token: str | None, allowed_hosts: tuple[str, ...]) -> None:
-    need("fastapi", "prometheus_client", "uvicorn", extra="service")
+    need("fastapi", "plotly", "prometheus_client", "uvicorn", extra="service")
     from ebbtide import service
 
     service.serve(storage, host=host, port=port, token=token, allowed_hosts=allowed_hosts)
+
+
+def dashboard(file: str, port: int) -> None:
+    need("fastapi", "plotly", "prometheus_client", "uvicorn", extra="service")
+    from ebbtide import service
+
+    service.show(_url(file), port=port)
+
+
+def report(file: str, name: str | None, out: Path) -> None:
+    need("plotly", extra="service")
+    from ebbtide.dashboard import report
+
+    storage = Storage.of(_url(file), read_only=True)
+    report.write(storage, _only(storage.names(), file) if name is None else name, out)
+    print(f"wrote {out} ({out.stat().st_size / 1e6:.1f} MB)")
+
+
+def _url(file: str) -> str:
+    """People give the file, or the URL that they gave to the others."""
+    url = file if file.startswith(PREFIX) else f"{PREFIX}{file}"
+    if not Path(url.removeprefix(PREFIX)).is_file():
+        raise StorageError(f"{url.removeprefix(PREFIX)} is no file; give the database of the studies, such as tuner.db")
+    return url
+
+
+def _only(names: list[str], file: str) -> str:
+    if len(names) != 1:
+        raise ConfigurationError(f"{file} holds {len(names)} studies: choose one with --name ({', '.join(names[:10])})")
+    return names[0]

@@ -2,6 +2,6 @@
 
 from ebbtide.service.application import application
 from ebbtide.service.gate import Limits
-from ebbtide.service.server import serve
+from ebbtide.service.server import serve, show
 
-__all__ = ["Limits", "application", "serve"]
+__all__ = ["Limits", "application", "serve", "show"]

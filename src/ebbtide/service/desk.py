@@ -1,7 +1,6 @@
-"""What the routes do. Studies are changed in the writing thread only; models are worked on in other processes; lists
-and pages are read over a connection of their own.
+"""What the routes do. Studies are changed in the writing thread only; models are worked on in other processes.
 
-    ask:  writer (plan) → workshop (step) → writer (commit)          tell:  writer
+ask:  writer (plan) → workshop (step) → writer (commit)          tell:  writer
 """
 
 import asyncio
@@ -9,7 +8,6 @@ import json
 import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from ebbtide import wire
@@ -19,28 +17,26 @@ from ebbtide.optimizer import Optimizer, Plan
 from ebbtide.reasoning import Step
 from ebbtide.records import Recommendation, Trial
 from ebbtide.service import workshop
-from ebbtide.service.turns import News, Turns
+from ebbtide.service.reading import Reading
+from ebbtide.service.turns import Turns
 from ebbtide.service.workshop import Workshop
 from ebbtide.service.writer import Writer
-from ebbtide.storage import Page, Storage, Summary
+from ebbtide.storage import Storage
 
 T = TypeVar("T")
 MAX_DEFINITION = 1 << 16  # characters: it is a part of every list, and its words of every observation
-PAGE_CHARACTERS = 1 << 24  # of a page: of those with long words, fewer go on one
 MAX_OPEN = 256  # studies kept in memory; the others are opened again when needed
 
 
-class Desk:
+class Desk(Reading):
     def __init__(self, url: str, processes: int, max_studies: int, max_width: int) -> None:
         self.max_studies, self.max_width = max_studies, max_width
-        self._storage = Storage.of(url)
-        self._reading = Storage.of(url, read_only=True)
+        self._storage = Storage.of(url)  # first, for it makes the file
+        super().__init__(url)
         self._open: OrderedDict[int, Optimizer] = OrderedDict()  # by study; touched by the writing thread only
         self._writer = Writer(self._storage.database, self._open.clear)
-        self._reader = ThreadPoolExecutor(1, "reader")
         self._workshop = Workshop(processes)
         self._turns = Turns()
-        self.news = News()
 
     def warm_up(self) -> None:
         self._workshop.warm_up()
@@ -48,8 +44,7 @@ class Desk:
     def close(self) -> None:
         self._workshop.close()
         self._writer.close()
-        self._reader.shutdown()
-        self._reading.close()
+        super().close()
         self._storage.close()
 
     # --- studies ------------------------------------------------------------------------------------------
@@ -84,22 +79,6 @@ class Desk:
 
         await self._write(remove)
         self.news.announce(name)
-
-    async def studies(self) -> list[dict[str, Any]]:
-        return await self.read(lambda at: [wire.study(at.summary(name)) for name in at.names()])
-
-    async def summaries(self) -> list[Summary]:
-        return await self.read(lambda at: [at.summary(name) for name in at.names()])
-
-    async def study(self, name: str) -> dict[str, Any]:
-        return await self.read(lambda at: wire.study(at.summary(name)))
-
-    async def page(self, name: str, start: int, limit: int, active: bool | None) -> Page:
-        def turn(at: Storage) -> Page:
-            room = PAGE_CHARACTERS // len(json.dumps(at.journal(name).definition["space"]))
-            return at.page(name, start, max(1, min(limit, room)), active)
-
-        return await self.read(turn)
 
     # --- verbs --------------------------------------------------------------------------------------------
 
@@ -159,7 +138,7 @@ class Desk:
     async def check(self) -> None:
         """An error unless both the writing thread and the reading one can do their work."""
         await self._write(self._storage.names)
-        await self.read(lambda at: at.names())
+        await super().check()
 
     # --- where things run -----------------------------------------------------------------------------------
 
@@ -179,6 +158,3 @@ class Desk:
 
     async def _write(self, operation: Callable[[], T]) -> T:
         return await asyncio.wrap_future(self._writer.submit(operation))
-
-    async def read(self, query: Callable[[Storage], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._reader, query, self._reading)

@@ -13,7 +13,7 @@ from ebbtide import wire
 from ebbtide.archive import Ask
 from ebbtide.errors import EbbtideError
 from ebbtide.records import Observation
-from ebbtide.service.desk import Desk
+from ebbtide.service.reading import Reading
 from ebbtide.storage import Storage
 
 PAGE = 200  # events read at a time
@@ -29,12 +29,12 @@ def parse(cursor: str) -> Cursor | None:
     return (int(asks), int(tells)) if plain else None
 
 
-async def stream(desk: Desk, name: str, cursor: Cursor) -> AsyncIterator[str]:
+async def stream(reading: Reading, name: str, cursor: Cursor) -> AsyncIterator[str]:
     quiet = 0
     yield "retry: 1000\n\n"
     while True:
         try:
-            events, cursor = await desk.read(partial(_since, name=name, since=cursor))
+            events, cursor = await reading.read(partial(_since, name=name, since=cursor))
         except EbbtideError:
             return  # it was deleted, or cannot be read now: who comes back hears which
         for event in events:
@@ -43,7 +43,7 @@ async def stream(desk: Desk, name: str, cursor: Cursor) -> AsyncIterator[str]:
         if quiet % QUIET_POLLS == QUIET_POLLS - 1:
             yield ": still here\n\n"
         if len(events) < PAGE:
-            await desk.news.wait(name, POLL_S)
+            await reading.news.wait(name, POLL_S)
 
 
 def _since(storage: Storage, name: str, since: Cursor) -> tuple[list[str], Cursor]:

@@ -66,12 +66,22 @@ class Refusal(Exception):  # noqa: N818 - it is an answer
 
 
 class Gate:
-    def __init__(self, app: App, *, token: str | None, hosts: Iterable[str], any_address: bool, limits: Limits) -> None:
+    def __init__(
+        self,
+        app: App,
+        *,
+        token: str | None,
+        hosts: Iterable[str],
+        any_address: bool,
+        limits: Limits,
+        is_public: Callable[[str, str], bool] = lambda method, path: False,
+    ) -> None:
         self.app = app
         self.token = None if token is None else token.encode()
         self.hosts = {name.lower() for name in hosts if name}
         self.any_address = any_address
         self.limits = limits
+        self.is_public = is_public  # what needs no token, by method and path
         self.rates = Rates(limits.rate)
         self.at_once = 0
 
@@ -108,7 +118,8 @@ class Gate:
             raise Refusal(400, f"the header {repeated[0].decode()} is there more than once")
         self._check_host(headers.get("host", ""))
         self._check_rate(scope)
-        self._check_token(headers.get("authorization", ""))
+        if not self.is_public(scope["method"], scope["path"]):
+            self._check_token(headers.get("authorization", ""))
         if scope["method"] in WRITES:
             _check_origin(headers)
         body = await self._body(headers, receive)

@@ -99,6 +99,7 @@ class Study(BaseModel):
     failed: int
     active: int
     removed: int
+    last_told: float | None
 
 
 class Studies(BaseModel):

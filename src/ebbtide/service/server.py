@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import uvicorn
 
 from ebbtide.errors import ConfigurationError
-from ebbtide.service.application import application
+from ebbtide.service.application import application, looking
 from ebbtide.service.connection import Connection
 from ebbtide.service.gate import LOOPBACK, App, Limits
 
@@ -50,6 +50,14 @@ def serve(
         sys.setswitchinterval(SWITCH_S)
         gc.collect()
         gc.freeze()  # what is here now stays: to look through all of it again takes as long as many tells
+        uvicorn.Server(_config(app)).run([listening])
+
+
+def show(storage: str, *, port: int = 0) -> None:
+    """Show the studies of a database to this machine, until told to stop; it is only read."""
+    with _listening("127.0.0.1", port) as listening:
+        app = looking(storage)
+        print(f"Look at http://127.0.0.1:{listening.getsockname()[1]}  (Ctrl-C stops it)", flush=True)
         uvicorn.Server(_config(app)).run([listening])
 
 

@@ -43,10 +43,10 @@ def _warm_up() -> None:
     import scipy.stats  # noqa: F401 - what the first ask would otherwise wait for
 
 
-def _begin() -> None:
+def _begin(niceness: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends us
     if hasattr(os, "nice"):
-        os.nice(NICENESS)
+        os.nice(niceness)
     threading.Thread(target=_end_with_the_server, daemon=True).start()
 
 
@@ -58,12 +58,13 @@ def _end_with_the_server() -> None:
 
 
 class Workshop:
-    def __init__(self, processes: int) -> None:
-        self.processes = processes
+    def __init__(self, processes: int, niceness: int = NICENESS) -> None:
+        self.processes, self.niceness = processes, niceness
         self._pool = self._open()
 
     def _open(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(self.processes, multiprocessing.get_context("spawn"), initializer=_begin)
+        context = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(self.processes, context, initializer=_begin, initargs=(self.niceness,))
 
     def warm_up(self) -> None:
         """Let the processes import what they need, before somebody waits for it."""

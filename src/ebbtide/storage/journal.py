@@ -17,6 +17,8 @@ OBSERVATION = """
     FROM tells t LEFT JOIN removals r USING (study, line) LEFT JOIN asks a ON a.study = r.study AND a.ask = r.ask
     WHERE t.study = ?
 """
+ASK = "SELECT ask, params, time, expires, told, now, until, landed, state FROM asks WHERE study = ?"
+AMONG = "{} IN (SELECT value FROM json_each(?))"
 TRIAL = "SELECT a.ask, a.params, a.time, a.expires FROM asks a WHERE a.study = ?"
 PENDING = " AND NOT EXISTS (SELECT 1 FROM tells t WHERE t.study = a.study AND t.ask = a.ask)"
 
@@ -72,8 +74,13 @@ class Journal:
         return None if found is None else observation_of(found)
 
     def observations(self, lines: Sequence[int]) -> list[Observation]:
-        found = [self._one("t.line = ?", line) for line in lines]
-        return [observation for observation in found if observation is not None]
+        found = self.numbered(lines)
+        return [found[line] for line in lines if line in found]
+
+    def numbered(self, lines: Sequence[int]) -> dict[int, Observation]:
+        """Some lines of the history, by their numbers."""
+        query = f"{OBSERVATION} AND {AMONG.format('t.line')} ORDER BY t.line"
+        return {row[0]: observation_of(row) for row in self.database.rows(query, (self.study, _text(list(lines))))}
 
     def history(self) -> list[Observation]:
         self._check_that_it_is_there()
@@ -98,11 +105,13 @@ class Journal:
         return [(observation_of(row), *row[-2:]) for row in rows]
 
     def asks_since(self, number: int, limit: int = -1) -> list[Ask]:
-        rows = self.database.rows(
-            "SELECT ask, params, time, expires, told, now, until, landed, state FROM asks WHERE study = ? AND ask >= ? "
-            "ORDER BY ask LIMIT ?",
-            (self.study, number, limit),
-        )
+        return self._asks("ask >= ? ORDER BY ask LIMIT ?", number, limit)
+
+    def asks_numbered(self, numbers: Sequence[int]) -> list[Ask]:
+        return self._asks(f"{AMONG.format('ask')} ORDER BY ask", _text(list(numbers)))
+
+    def _asks(self, condition: str, *values: int | str) -> list[Ask]:
+        rows = self.database.rows(f"{ASK} AND {condition}", (self.study, *values))
         return [
             Ask(_trial(trial), told, now, until, landed, self._removed(trial[0]), _parsed(state, State.from_json))
             for *trial, told, now, until, landed, state in rows
@@ -111,6 +120,19 @@ class Journal:
     def _removed(self, ask: int) -> tuple[tuple[int, float | None], ...]:
         query = "SELECT line, relevance FROM removals WHERE study = ? AND ask = ? ORDER BY line"
         return tuple(self.database.rows(query, (self.study, ask)))
+
+    def failures(self) -> list[int]:
+        """The lines that have no value."""
+        rows = self.database.rows(
+            "SELECT line FROM tells WHERE study = ? AND value IS NULL ORDER BY line", (self.study,)
+        )
+        return [line for (line,) in rows]
+
+    def removals_since(self, ask: int) -> list[tuple[int, int]]:
+        """(ask, line) of what was removed by this ask or a later one, in the order of the asks."""
+        return self.database.rows(
+            "SELECT ask, line FROM removals WHERE study = ? AND ask >= ? ORDER BY ask", (self.study, ask)
+        )
 
     # --- resuming: the last state, and what is active and pending, without replaying the rest ------------------
 

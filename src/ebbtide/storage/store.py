@@ -29,6 +29,7 @@ class Summary:
     failed: int
     active: int
     removed: int
+    last_told: float | None  # by the clock
 
 
 @dataclass(frozen=True)
@@ -118,11 +119,13 @@ class Storage:
                 "SELECT (SELECT coalesce(max(ask) + 1, 0) FROM asks WHERE study = :study), "
                 "(SELECT coalesce(max(line) + 1, 0) FROM tells WHERE study = :study), "
                 "(SELECT count(*) FROM tells WHERE study = :study AND value IS NULL), "
-                "(SELECT count(*) FROM removals WHERE study = :study)",
+                "(SELECT count(*) FROM removals WHERE study = :study), "
+                "(SELECT reading FROM tells WHERE study = :study ORDER BY line DESC LIMIT 1)",
                 {"study": study},
             )
-        asked, told, failed, removed = counts
-        return Summary(name, created, json.loads(definition), asked, told, failed, told - failed - removed, removed)
+        asked, told, failed, removed, last = counts
+        active = told - failed - removed
+        return Summary(name, created, json.loads(definition), asked, told, failed, active, removed, last)
 
     def page(self, name: str, start: int, limit: int, active: bool | None = None) -> Page:
         """`limit` lines from line `start` on; only those that are active (or not), if that is said."""

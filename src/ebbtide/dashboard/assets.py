@@ -1,0 +1,116 @@
+"""The files of the page, and what a browser may do with it. Plotly.js comes from the wheel of plotly; nothing is
+fetched from elsewhere.
+"""
+
+import base64
+import gzip
+import hashlib
+import html
+import importlib.util
+import re
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Literal
+
+from ebbtide.errors import ConfigurationError
+
+Mode = Literal["service", "file", "report"]
+
+STATIC = Path(__file__).parent / "static"
+PLOTLY = "plotly.min.js"
+SCRIPTS = (PLOTLY, "format.js", "figures.js", "source.js", "page.js")
+STYLES = ("style.css",)
+TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
+
+# Only our own files, and no script that is written into the page. Plotly sets style attributes, which cannot run.
+POLICY = (
+    "default-src 'none'; script-src {scripts}; style-src {styles}; style-src-attr 'unsafe-inline'; "
+    "img-src data:; {more}base-uri 'none'; form-action 'none'"
+)
+SERVED_POLICY = POLICY.format(scripts="'self'", styles="'self'", more="connect-src 'self'; frame-ancestors 'none'; ")
+
+
+@dataclass(frozen=True)
+class Asset:
+    name: str
+    content: bytes
+
+    @cached_property
+    def packed(self) -> bytes:
+        return gzip.compress(self.content)
+
+    @property
+    def type(self) -> str:
+        return TYPES[Path(self.name).suffix]
+
+    @cached_property
+    def version(self) -> str:
+        """Changes with the content, so that a browser may keep the file for ever."""
+        return hashlib.sha256(self.content).hexdigest()[:16]
+
+
+@cache
+def assets() -> dict[str, Asset]:
+    return {name: Asset(name, _path(name).read_bytes()) for name in (*STYLES, *SCRIPTS)}
+
+
+def _path(name: str) -> Path:
+    if name != PLOTLY:
+        return STATIC / name
+    package = importlib.util.find_spec("plotly")  # found, not imported, which would take a second
+    places = [] if package is None else list(package.submodule_search_locations or ())
+    for place in places:
+        if (path := Path(place) / "package_data" / PLOTLY).exists():
+            return path
+    raise ConfigurationError("the dashboard draws with Plotly: pip install 'ebbtide[service]'")
+
+
+def page(mode: Mode) -> str:
+    """The page of a service; its files are fetched from there."""
+    styles = [f'<link rel="stylesheet" href="{_address(name)}">' for name in STYLES]
+    scripts = [f'<script src="{_address(name)}"></script>' for name in SCRIPTS]
+    return _filled(mode, "", [*styles, *_in_place_of_styles()], scripts)
+
+
+def page_in_one(mode: Mode, data: str) -> str:
+    """The page with all its files in it, and `data`, a JSON text, as the element `report`."""
+    files = assets()
+    styles = [files[name].content.decode() for name in STYLES]
+    scripts = [files[name].content.decode() for name in SCRIPTS]
+    allowed = {"scripts": " ".join(map(_hash, scripts)), "styles": " ".join(map(_hash, styles)), "more": ""}
+    policy = html.escape(POLICY.format(**allowed), quote=True).replace("&#x27;", "'")
+    return _filled(
+        mode,
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n',
+        [*(f"<style>{style}</style>" for style in styles), *_in_place_of_styles()],
+        # In a JSON text, "<" is only in strings, where it may be written otherwise: nothing there can end the element.
+        [
+            f'<script type="application/json" id="report">{data.replace("<", chr(92) + "u003c")}</script>',
+            *(f"<script>{script}</script>" for script in scripts),
+        ],
+    )
+
+
+def _filled(mode: Mode, policy: str, styles: list[str], scripts: list[str]) -> str:
+    parts = {"mode": mode, "policy": policy, "styles": "\n".join(styles), "scripts": "\n".join(scripts)}
+    template = (STATIC / "page.html").read_text(encoding="utf-8")
+    return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], template)
+
+
+def _address(name: str) -> str:
+    return f"/static/{name}?v={assets()[name].version}"
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+@cache
+def _in_place_of_styles() -> list[str]:
+    """Plotly writes styles into the page, which the policy forbids, unless it finds elements where they would be."""
+    known = re.findall(rb'getElementById\("([0-9a-f]{64})"\)', assets()[PLOTLY].content)
+    return [
+        '<template id="plotly.js-style-global" class="no-inline-styles"></template>',
+        *(f'<template id="{name}"></template>' for name in sorted({each.decode() for each in known})),
+    ]

@@ -1,0 +1,38 @@
+"""`ebbtide report`: the views of a study in one file, which opens anywhere."""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ebbtide.dashboard import assets
+from ebbtide.dashboard.views import Lookout
+from ebbtide.dashboard.window import LENGTHS
+from ebbtide.storage import Storage
+
+
+def write(storage: Storage, name: str, path: Path) -> None:
+    written = {"name": name, "made": time.time(), "windows": dict(_windows(Lookout(storage), name))}
+    page = assets.page_in_one("report", json.dumps(written, allow_nan=False))
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        unfinished.write_text(page, encoding="utf-8")
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _windows(lookout: Lookout, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What the page may ask for: each stretch of the log, with the map of each parameter."""
+    for last in (*LENGTHS, None):
+        view = lookout.study(name, last, None)
+        maps = {}
+        if view["model"] is not None:
+            maps = {each: lookout.study(name, last, each)["model"]["map"] for each in view["study"]["space"]}
+            del view["model"]["map"]
+        trail = lookout.trail(name, last)
+        while trail["missing"]:
+            trail = lookout.trail(name, last)
+        yield "all" if last is None else str(last), {"view": view, "maps": maps, "trail": trail}

@@ -1,0 +1,84 @@
+// Where the numbers come from: a running service, or the report that they were written into.
+"use strict";
+
+Ebbtide.source = (() => {
+  const RETRY_MS = [500, 1000, 2000, 4000]; // between attempts to reach the service again
+  const SILENT_MS = 40000; // without a word, not even that all is well: the line is dead
+  const KEY = "ebbtide token";
+
+  class Refused extends Error {
+    constructor(status, message) {
+      super(message);
+      this.status = status;
+    }
+  }
+
+  // --- the service ----------------------------------------------------------------------------------------
+
+  async function call(path, options = {}) {
+    const token = sessionStorage.getItem(KEY);
+    const headers = token ? { Authorization: `Bearer ${token}` } : {};
+    const answer = await fetch(path, { headers, cache: "no-store", ...options });
+    if (answer.ok) return answer;
+    const body = await answer.json().catch(() => ({}));
+    throw new Refused(answer.status, body.error ? body.error.message : `the service answered ${answer.status}`);
+  }
+
+  const at = (name) => `/studies/${encodeURIComponent(name)}`;
+  const query = (values) => new URLSearchParams(Object.entries(values).filter(([, given]) => given !== null));
+  const get = async (path) => (await call(path)).json();
+
+  // Call `news` whenever something happened, `connected` when the line stands, `lost` when it does not.
+  async function follow(name, { news, connected, lost, refused }) {
+    for (let attempt = 0; ; attempt += 1) {
+      const ending = new AbortController();
+      let silence = 0;
+      const listen = () => { clearTimeout(silence); silence = setTimeout(() => ending.abort(), SILENT_MS); };
+      try {
+        listen();
+        const answer = await call(`${at(name)}/events`, { signal: ending.signal });
+        const reader = answer.body.getReader(), decoder = new TextDecoder();
+        attempt = 0;
+        connected();
+        for (let part = await reader.read(); !part.done; part = await reader.read()) {
+          listen();
+          if (decoder.decode(part.value, { stream: true }).includes("data:")) news();
+        }
+      } catch (error) {
+        if (error instanceof Refused && error.status < 500 && error.status !== 429) return refused(error);
+      } finally {
+        clearTimeout(silence);
+      }
+      lost();
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS[Math.min(attempt, RETRY_MS.length - 1)]));
+    }
+  }
+
+  const service = {
+    studies: async () => (await get("/studies")).studies,
+    study: (name, last, parameter) => get(`${at(name)}/view?${query({ last, parameter })}`),
+    trail: (name, last) => get(`${at(name)}/trail?${query({ last })}`),
+    follow,
+    useToken: (token) => sessionStorage.setItem(KEY, token),
+    dropToken: () => sessionStorage.removeItem(KEY),
+    hasToken: () => sessionStorage.getItem(KEY) !== null,
+  };
+
+  // --- a report -------------------------------------------------------------------------------------------
+
+  function written() {
+    const report = JSON.parse(document.getElementById("report").textContent);
+    return {
+      study: async (name, last, parameter) => {
+        const { view, maps } = report.windows[last ?? "all"];
+        const map = maps[parameter] ?? Object.values(maps)[0];
+        return view.model ? { ...view, model: { ...view.model, map } } : view;
+      },
+      trail: async (name, last) => report.windows[last ?? "all"].trail,
+      name: report.name,
+      made: report.made,
+    };
+  }
+
+  return { service, written, Refused };
+})();

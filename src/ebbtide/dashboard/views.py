@@ -1,0 +1,198 @@
+"""The numbers behind the pictures, as JSON. What a page shows is asked for, and no more."""
+
+from collections.abc import Iterable, Sequence
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from ebbtide import wire
+from ebbtide.arrays import Array
+from ebbtide.dashboard.watching import Watched
+from ebbtide.dashboard.window import Excerpt, thinned
+from ebbtide.errors import ConfigurationError, SnapshotError
+from ebbtide.likelihood import Hyperparameters
+from ebbtide.records import Recommendation
+from ebbtide.space import Categorical, Float, Int, Parameter
+from ebbtide.storage import Storage
+
+COLUMNS, ROWS = 72, 40  # of a map
+AHEAD = 0.06  # of the time shown: the future
+MOST_MODELLED = 2000  # active observations; a model of more would take too long to draw
+TRAIL = 64  # recommendations of the past that a map shows,
+TRAIL_AT_ONCE = 8  # and how many are worked out at a time, so that nobody else waits for long
+
+
+class Lookout:
+    """The studies of a database, each followed from the first look on."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self._watched: dict[int, Watched] = {}
+
+    def study(self, name: str, last: int | None, parameter: str | None) -> dict[str, Any]:
+        """All that the page of a study shows, but for the trail."""
+        with self.storage.database.reading():  # as it stands at one moment
+            summary = self.storage.summary(name)
+            journal = self.storage.journal(name)
+            watched, why = self._follow(name)
+            active = [] if watched is None else watched.reasoner.ledger.lines.tolist()
+            excerpt = Excerpt.of(journal, summary, last, active)
+        shown = {
+            "study": wire.study(summary),
+            "stride": excerpt.lines.step,
+            "observations": _observations(excerpt, summary.definition["space"]),
+            "asks": _asks(excerpt),
+        }
+        if watched is None:
+            return shown | {"model": None, "why": why, "moment": None}
+        return shown | {"model": _model(watched, excerpt, parameter), "why": why, "moment": watched.moment}
+
+    def trail(self, name: str, last: int | None) -> dict[str, Any]:
+        """What was recommended in the course of time; `missing` of it is still to be worked out, by asking again."""
+        with self.storage.database.reading():
+            watched, _ = self._follow(name)
+            if watched is None:
+                return {"missing": 0, "time": [], "params": {}}
+            excerpt = Excerpt.of(watched.journal, self.storage.summary(name), last, ())
+            modelled = [ask for ask in excerpt.asks if ask.state.hyper is not None]
+            numbers = [int(ask.trial.id) for ask in modelled]
+            wanted = set(thinned(numbers[0], numbers[-1] + 1, TRAIL)) if numbers else set()
+            asks = [ask for ask, number in zip(modelled, numbers, strict=True) if number in wanted]
+            unknown = [ask for ask in asks if watched.recommended(int(ask.trial.id)) is None]
+            newest = unknown[-TRAIL_AT_ONCE:]
+            if newest:
+                watched.recommend_after(newest, excerpt.removals)
+        known = [best for ask in asks if (best := watched.recommended(int(ask.trial.id))) is not None]
+        names = watched.reasoner.space.parameters
+        return {
+            "missing": len(unknown) - len(newest),
+            "time": [best.time for best in known],
+            "params": {name: [best.params[name] for best in known] for name in names},
+        }
+
+    def _follow(self, name: str) -> tuple[Watched | None, str | None]:
+        """The model of a study; why there is none, or none to be drawn."""
+        study = self.storage.identify(name)
+        watched = self._watched.get(study)
+        try:
+            if watched is None:
+                watched = self._watched[study] = Watched(self.storage.journal(name))
+            else:
+                watched.catch_up()
+        except SnapshotError as error:
+            return None, f"The model cannot be drawn here: {error}"
+        n = len(watched.reasoner.ledger)
+        if n > MOST_MODELLED:
+            why = f"A model of {n:,} observations takes too long to draw; W-DBO would have kept the number down."
+            return None, why
+        if n == 0:
+            return watched, "The model has nothing to go by yet."
+        return watched, None
+
+
+# --- the log ------------------------------------------------------------------------------------------------------
+
+
+def _observations(excerpt: Excerpt, names: Iterable[str]) -> dict[str, Any]:
+    told = excerpt.observations.values()
+    return {
+        "line": list(excerpt.observations),
+        "time": [o.time for o in told],
+        "value": short(o.value for o in told),
+        "active": [o.active for o in told],
+        "removed_at": [o.removed_at for o in told],
+        "relevance": short(o.relevance for o in told),
+        "params": {name: [o.params[name] for o in told] for name in names},
+    }
+
+
+def _asks(excerpt: Excerpt) -> dict[str, Any]:
+    fitted = [ask.state.hyper for ask in excerpt.asks]
+    scales = [ask.state.standardization.scale for ask in excerpt.asks]
+    noise = [None if hyper is None else sqrt(hyper.noise) * scale for hyper, scale in zip(fitted, scales, strict=True)]
+    return {
+        "time": [ask.now for ask in excerpt.asks],
+        "active": excerpt.active,
+        "removed": excerpt.removed,
+        "response": short(max(0.0, ask.landed - ask.now) for ask in excerpt.asks),
+        "timescale": short(None if hyper is None else hyper.timescale for hyper in fitted),
+        "lengthscale": [short(part) for part in zip(*_lengthscales(fitted), strict=True)],
+        "noise": short(noise),
+    }
+
+
+def _lengthscales(fitted: Sequence[Hyperparameters | None]) -> list[tuple[float | None, ...]]:
+    """One a coordinate, or one for all; None where nothing was fitted yet."""
+    known = [None if hyper is None else hyper.lengthscale for hyper in fitted]
+    as_tuples = [each if isinstance(each, tuple) else (each,) for each in known]
+    width = max(map(len, as_tuples), default=0)
+    return [each if len(each) == width else (None,) * width for each in as_tuples]
+
+
+# --- the model ----------------------------------------------------------------------------------------------------
+
+
+def _model(watched: Watched, excerpt: Excerpt, parameter: str | None) -> dict[str, Any]:
+    reasoner, now = watched.reasoner, watched.moment
+    name = next(iter(reasoner.space.parameters)) if parameter is None else parameter
+    if name not in reasoner.space.parameters:
+        raise ConfigurationError(f"parameter={name!r}: there is {', '.join(reasoner.space.parameters)}")
+    best = reasoner.recommend(now)
+    times = _times(excerpt, now)
+    mean, std = reasoner.field([best.params], times, now)
+    return {
+        "recommendation": wire.recommendation(best),
+        "prediction": {"time": times.tolist(), "mean": short(mean[:, 0]), "std": short(std[:, 0])},
+        "map": _map(watched, best, name, times),
+        "relevance": _relevance(watched),
+        "pending": len(reasoner.ledger.pending),
+        "guards": reasoner.state.guards,
+    }
+
+
+def _times(excerpt: Excerpt, now: float) -> Array:
+    earliest = min((o.time for o in excerpt.observations.values()), default=now)
+    first = earliest if earliest < now else now - 1.0
+    return np.linspace(first, now + AHEAD * (now - first), COLUMNS)
+
+
+def _map(watched: Watched, best: Recommendation, name: str, times: Array) -> dict[str, Any]:
+    """The posterior over time and one parameter; the others as they are recommended now."""
+    values = scale_of(watched.reasoner.space.parameters[name])
+    points = [best.params | {name: value} for value in values]
+    mean, std = watched.reasoner.field(points, times, watched.moment)
+    return {
+        "parameter": name,
+        "time": times.tolist(),
+        "value": values,
+        "mean": [short(row) for row in mean.T],
+        "std": [short(row) for row in std.T],
+    }
+
+
+def scale_of(parameter: Parameter) -> list[Any]:
+    """Values of a parameter from end to end."""
+    match parameter:
+        case Categorical():
+            return list(parameter.choices)
+        case Int() if parameter.high - parameter.low < ROWS:
+            return list(range(parameter.low, parameter.high + 1))
+        case Int() | Float():
+            return list(dict.fromkeys(parameter.decode(np.array([u])) for u in np.linspace(0.0, 1.0, ROWS)))
+    raise ConfigurationError(f"{parameter!r} cannot be drawn")
+
+
+def _relevance(watched: Watched) -> dict[str, Any] | None:
+    """How much each active observation still matters; None to a model that never forgets."""
+    reasoner = watched.reasoner
+    if reasoner.algorithm.temporal is None:
+        return None
+    lines = reasoner.ledger.lines
+    scores = reasoner.relevance(watched.moment) if len(lines) else np.empty(0)
+    return {"line": lines.tolist(), "time": reasoner.ledger.dataset.t.tolist(), "score": short(scores)}
+
+
+def short(values: Iterable[float | None]) -> list[float | None]:
+    """With as many digits as can be seen."""
+    return [None if value is None else float(f"{value:.6g}") for value in values]

@@ -1,0 +1,65 @@
+"""How much of a study's log is shown: the last so many observations, thinned to what a picture can hold.
+
+What is left out is left out evenly, by a stride that is a power of two, so that a point once shown stays where it is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ebbtide.archive import Ask
+from ebbtide.errors import ConfigurationError
+from ebbtide.records import Observation
+from ebbtide.storage import Journal, Summary
+
+LENGTHS = (250, 1000, 5000)  # observations that one may choose to see; or all
+POINTS = 800  # of the log that a picture shows, and of what is active as many again
+STEPS = 400  # asks
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """What is shown of a log, as it stood at one moment."""
+
+    lines: range  # one observation in so many,
+    observations: dict[int, Observation]  # and those that are active
+    asks: list[Ask]
+    active: list[int]  # how many observations were active after each ask,
+    removed: list[int]  # and how many were removed since the one shown before
+    removals: list[tuple[int, int]]  # (ask, line), of all asks since the first that is shown
+
+    @classmethod
+    def of(cls, journal: Journal, summary: Summary, last: int | None, active: Sequence[int]) -> "Excerpt":
+        """The last so many observations (None: all), with those of the lines `active` that are among them."""
+        first, first_ask = _beginning(journal, summary, last)
+        lines = thinned(first, summary.told, POINTS)
+        within = [line for line in active if line >= first]
+        kept = within[:: thinned(0, len(within), POINTS).step]
+        asks = journal.asks_numbered(thinned(first_ask, summary.asked, STEPS))
+        removals = journal.removals_since(first_ask)
+
+        numbers, told = [int(ask.trial.id) for ask in asks], np.array([ask.told for ask in asks], dtype=int)
+        so_far = np.searchsorted([ask for ask, _ in removals], numbers, "right")
+        removed = summary.removed - len(removals) + so_far
+        failed = np.searchsorted(journal.failures(), told)
+        between = np.diff(so_far, prepend=0)
+        observations = journal.numbered(sorted({*lines, *kept}))
+        return cls(lines, observations, asks, (told - failed - removed).tolist(), between.tolist(), removals)
+
+
+def _beginning(journal: Journal, summary: Summary, last: int | None) -> tuple[int, int]:
+    """The first line and the first ask of the window."""
+    if last is not None and last < 1:
+        raise ConfigurationError(f"last={last}: give a number of observations ≥ 1, or none for all")
+    first = 0 if last is None else max(0, summary.told - last)
+    earliest = journal.tells_since(first, 1) if first else ()
+    return first, earliest[0][2] if earliest else 0
+
+
+def thinned(first: int, end: int, most: int) -> range:
+    """The multiples from `first` on of a power of two, the smallest of which there are no more than `most`."""
+    stride = 1
+    while (end - first) / stride > most:
+        stride *= 2
+    return range(-(-first // stride) * stride, end, stride)

@@ -1,0 +1,63 @@
+"""The pages, their files, and the numbers that they draw."""
+
+import gzip
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from starlette.exceptions import HTTPException
+
+from ebbtide.dashboard import assets
+from ebbtide.service.reading import Reading
+
+FOR_EVER = "public, max-age=31536000, immutable"
+PAGE_HEADERS = {
+    "Content-Security-Policy": assets.SERVED_POLICY,
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+Last = Annotated[int | None, Query(ge=1, lt=2**63, description="observations to look back on; all, if not given")]
+
+
+def is_public(method: str, path: str) -> bool:
+    """Pages hold nothing of a study: they ask for it with the token that their reader gives them."""
+    return method == "GET" and (path == "/" or path.startswith(("/view/", "/static/")))
+
+
+def pages(reading: Reading, mode: assets.Mode) -> APIRouter:
+    routes = APIRouter(include_in_schema=False)  # what the page asks for may change with the page
+
+    @routes.get("/")
+    @routes.get("/view/{name}")
+    async def page() -> Response:
+        reading.viewer.warm_up()  # while the browser fetches the rest
+        return Response(assets.page(mode), media_type="text/html; charset=utf-8", headers=PAGE_HEADERS)
+
+    @routes.get("/static/{name}")
+    async def static(request: Request, name: str) -> Response:
+        asset = assets.assets().get(name)
+        if asset is None:
+            raise HTTPException(404)
+        headers = {"Cache-Control": FOR_EVER if "v" in request.query_params else "no-cache"}
+        return _packed(request, asset.packed, asset.type, headers)
+
+    @routes.get("/studies/{name}/view")
+    async def view(request: Request, name: str, last: Last = None, parameter: str | None = None) -> Response:
+        return _packed(request, await reading.viewer.look("study", name, last, parameter))
+
+    @routes.get("/studies/{name}/trail")
+    async def trail(request: Request, name: str, last: Last = None) -> Response:
+        return _packed(request, await reading.viewer.look("trail", name, last))
+
+    return routes
+
+
+def _packed(
+    request: Request, content: bytes, media_type: str = "application/json", headers: dict[str, str] | None = None
+) -> Response:
+    """Packed for those who can unpack it."""
+    headers = {"Cache-Control": "no-store", "Vary": "Accept-Encoding"} | (headers or {})
+    if "gzip" not in request.headers.get("accept-encoding", ""):
+        return Response(gzip.decompress(content), media_type=media_type, headers=headers)
+    return Response(content, media_type=media_type, headers=headers | {"Content-Encoding": "gzip"})
