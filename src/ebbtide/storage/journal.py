@@ -118,13 +118,17 @@ class Journal:
         ]
 
     def _removed(self, ask: int) -> tuple[tuple[int, float | None], ...]:
-        query = "SELECT line, relevance FROM removals WHERE study = ? AND ask = ? ORDER BY line"
+        # SQLite would go through all removals of the study, which the primary key has in the order that is wanted.
+        query = (
+            "SELECT line, relevance FROM removals INDEXED BY removals_of_an_ask "
+            "WHERE study = ? AND ask = ? ORDER BY line"
+        )
         return tuple(self.database.rows(query, (self.study, ask)))
 
     def failures(self) -> list[int]:
         """The lines that have no value."""
         rows = self.database.rows(
-            "SELECT line FROM tells WHERE study = ? AND value IS NULL ORDER BY line", (self.study,)
+            "SELECT line FROM tells INDEXED BY failures WHERE study = ? AND value IS NULL ORDER BY line", (self.study,)
         )
         return [line for (line,) in rows]
 
