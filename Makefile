@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PERF := .venv-perf/bin
 
-.PHONY: demo test lint format chaos perf perf-long perf-field perf-variants perf-inference perf-pace perf-service \
+.PHONY: demo test test-browser lint format chaos perf perf-long perf-field perf-variants perf-inference perf-pace perf-service \
   perf-resume soak clean
 
 demo: .venv/.installed
@@ -11,6 +11,10 @@ demo: .venv/.installed
 
 test: .venv/.installed
 	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+
+# The dashboard in a real browser, against a real service; screenshots in out/screenshots.
+test-browser: .venv/.browser
+	$(BIN)/pytest tests_browser
 
 lint: .venv/.installed
 	$(BIN)/ruff check .
@@ -65,6 +69,11 @@ soak: .venv/.installed
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --editable '.[dev,demo,cli,experiments,service]'
+	touch $@
+
+.venv/.browser: .venv/.installed
+	command -v chromium || (apt-get update && apt-get install --yes --no-install-recommends chromium fonts-dejavu-core)
+	$(BIN)/pip install --quiet --editable '.[browser]'
 	touch $@
 
 # The default build of torch carries gigabytes of GPU code: the pin comes first.

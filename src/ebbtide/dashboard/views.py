@@ -1,6 +1,6 @@
 """The numbers behind the pictures, as JSON. What a page shows is asked for, and no more."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import sqrt
 from typing import Any
 
@@ -12,7 +12,7 @@ from ebbtide.dashboard.watching import Watched
 from ebbtide.dashboard.window import Excerpt, thinned
 from ebbtide.errors import ConfigurationError, SnapshotError
 from ebbtide.likelihood import Hyperparameters
-from ebbtide.records import Recommendation
+from ebbtide.records import Observation, Recommendation
 from ebbtide.space import Categorical, Float, Int, Parameter
 from ebbtide.storage import Storage
 
@@ -36,17 +36,17 @@ class Lookout:
             summary = self.storage.summary(name)
             journal = self.storage.journal(name)
             watched, why = self._follow(name)
-            active = [] if watched is None else watched.reasoner.ledger.lines.tolist()
+            active = {} if watched is None else journal.numbered(watched.reasoner.ledger.lines.tolist())
             excerpt = Excerpt.of(journal, summary, last, active)
         shown = {
             "study": wire.study(summary),
             "stride": excerpt.lines.step,
-            "observations": _observations(excerpt, summary.definition["space"]),
+            "observations": _observations(excerpt.observations, summary.definition["space"]),
             "asks": _asks(excerpt),
         }
         if watched is None:
             return shown | {"model": None, "why": why, "moment": None}
-        return shown | {"model": _model(watched, excerpt, parameter), "why": why, "moment": watched.moment}
+        return shown | {"model": _model(watched, excerpt, active, parameter), "why": why, "moment": watched.moment}
 
     def trail(self, name: str, last: int | None) -> dict[str, Any]:
         """What was recommended in the course of time; `missing` of it is still to be worked out, by asking again."""
@@ -94,10 +94,10 @@ class Lookout:
 # --- the log ------------------------------------------------------------------------------------------------------
 
 
-def _observations(excerpt: Excerpt, names: Iterable[str]) -> dict[str, Any]:
-    told = excerpt.observations.values()
+def _observations(observations: Mapping[int, Observation], names: Iterable[str]) -> dict[str, Any]:
+    told = observations.values()
     return {
-        "line": list(excerpt.observations),
+        "line": list(observations),
         "time": [o.time for o in told],
         "value": short(o.value for o in told),
         "active": [o.active for o in told],
@@ -133,7 +133,9 @@ def _lengthscales(fitted: Sequence[Hyperparameters | None]) -> list[tuple[float 
 # --- the model ----------------------------------------------------------------------------------------------------
 
 
-def _model(watched: Watched, excerpt: Excerpt, parameter: str | None) -> dict[str, Any]:
+def _model(
+    watched: Watched, excerpt: Excerpt, active: Mapping[int, Observation], parameter: str | None
+) -> dict[str, Any]:
     reasoner, now = watched.reasoner, watched.moment
     name = next(iter(reasoner.space.parameters)) if parameter is None else parameter
     if name not in reasoner.space.parameters:
@@ -145,7 +147,7 @@ def _model(watched: Watched, excerpt: Excerpt, parameter: str | None) -> dict[st
         "recommendation": wire.recommendation(best),
         "prediction": {"time": times.tolist(), "mean": short(mean[:, 0]), "std": short(std[:, 0])},
         "map": _map(watched, best, name, times),
-        "relevance": _relevance(watched),
+        "relevance": _relevance(watched, active),
         "pending": len(reasoner.ledger.pending),
         "guards": reasoner.state.guards,
     }
@@ -183,14 +185,13 @@ def scale_of(parameter: Parameter) -> list[Any]:
     raise ConfigurationError(f"{parameter!r} cannot be drawn")
 
 
-def _relevance(watched: Watched) -> dict[str, Any] | None:
+def _relevance(watched: Watched, active: Mapping[int, Observation]) -> dict[str, Any] | None:
     """How much each active observation still matters; None to a model that never forgets."""
     reasoner = watched.reasoner
     if reasoner.algorithm.temporal is None:
         return None
-    lines = reasoner.ledger.lines
-    scores = reasoner.relevance(watched.moment) if len(lines) else np.empty(0)
-    return {"line": lines.tolist(), "time": reasoner.ledger.dataset.t.tolist(), "score": short(scores)}
+    scores = reasoner.relevance(watched.moment) if active else np.empty(0)  # in the order of the lines
+    return _observations(active, reasoner.space.parameters) | {"score": short(scores)}
 
 
 def short(values: Iterable[float | None]) -> list[float | None]:

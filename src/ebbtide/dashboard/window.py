@@ -3,7 +3,7 @@
 What is left out is left out evenly, by a stride that is a power of two, so that a point once shown stays where it is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,7 +30,7 @@ class Excerpt:
     removals: list[tuple[int, int]]  # (ask, line), of all asks since the first that is shown
 
     @classmethod
-    def of(cls, journal: Journal, summary: Summary, last: int | None, active: Sequence[int]) -> "Excerpt":
+    def of(cls, journal: Journal, summary: Summary, last: int | None, active: Iterable[int]) -> "Excerpt":
         """The last so many observations (None: all), with those of the lines `active` that are among them."""
         first, first_ask = _beginning(journal, summary, last)
         lines = thinned(first, summary.told, POINTS)

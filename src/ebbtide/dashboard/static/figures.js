@@ -82,8 +82,7 @@ Ebbtide.figures = (() => {
 
   // --- observations ---------------------------------------------------------------------------------------
 
-  function describe(view, at) {
-    const told = view.observations;
+  function describe(view, at, told = view.observations) {
     const lines = Object.entries(told.params).map(([name, values]) => `${plain(name)} = ${plain(value(values[at]))}`);
     const fate = told.value[at] === null ? "failed" : told.active[at] ? "active" : `removed ${when(view, told.removed_at[at])}${told.relevance[at] === null ? "" : `, relevance ${number(told.relevance[at])}`}`;
     return [`<b>${told.value[at] === null ? "no value" : number(told.value[at])}</b>`, when(view, told.time[at]), ...lines.slice(0, 12), fate].join("<br>");
@@ -94,7 +93,7 @@ Ebbtide.figures = (() => {
   function marks(view, colours, at, y, name, marker) {
     return {
       type: "scatter", mode: "markers", name, x: moments(view, pick(view.observations.time, at)), y: pick(y, at),
-      text: at.map((i) => describe(view, i)), hoverinfo: "text", marker, cliponaxis: true,
+      text: at.map((i) => describe(view, i)), customdata: pick(view.observations.line, at), hoverinfo: "text", marker,
     };
   }
 
@@ -111,7 +110,7 @@ Ebbtide.figures = (() => {
     const data = [];
     if (view.model) {
       const { time, mean, std } = view.model.prediction, x = moments(view, time);
-      const band = { x, mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false };
+      const band = { x, mode: "lines", line: { width: 0 }, hoverinfo: "skip" };
       data.push({ ...band, y: mean.map((m, i) => m - BAND * std[i]) });
       data.push({ ...band, y: mean.map((m, i) => m + BAND * std[i]), fill: "tonexty", fillcolor: translucent(colours.accent, 0.16) });
     }
@@ -153,6 +152,23 @@ Ebbtide.figures = (() => {
     return { place: (v) => v, axis: axis(colours, plain(name), { exponentformat: "power", range: ends, nticks: 8 }), steps: whole };
   }
 
+  // What was recommended in the course of time, and is now. Between points that are further apart than the timescale
+  // it may have gone anywhere: there the line breaks.
+  function recommended(view, trail, parameter) {
+    const best = view.model.recommendation;
+    const known = trail ? trail.time.map((t, i) => [t, trail.params[parameter][i]]) : [];
+    const longest = view.asks.timescale.findLast((each) => each !== null) ?? Infinity;
+    const times = [], values = [];
+    let broken = false;
+    for (const [t, each] of [...known, [best.time, best.params[parameter]]]) {
+      const before = times.at(-1);
+      if (before !== undefined && t - before > longest) { times.push((t + before) / 2); values.push(null); broken = true; }
+      times.push(t);
+      values.push(each);
+    }
+    return { times, values, broken };
+  }
+
   function map(view, kind, trail) {
     const colours = theme(), told = view.observations, { parameter, time, value: values } = view.model.map;
     const y = valueAxis(view, parameter, colours);
@@ -160,8 +176,7 @@ Ebbtide.figures = (() => {
     const active = where(told.value, (v, i) => v !== null && told.active[i]);
     const removed = where(told.value, (v, i) => v !== null && !told.active[i]);
     const best = view.model.recommendation;
-    const path = trail && trail.params[parameter] ? trail.params[parameter].map(y.place) : [];
-    const times = [...(trail ? trail.time : []), best.time], line = [...path, y.place(best.params[parameter])];
+    const trace = recommended(view, trail, parameter), line = trace.values.map((each) => (each === null ? null : y.place(each)));
     const shape = y.steps ? "hv" : "linear";
     const what = kind === "mean" ? "mean" : "deviation";
     const rows = values.map(y.place);
@@ -174,19 +189,21 @@ Ebbtide.figures = (() => {
       },
       marks(view, colours, removed, projected, "removed", { ...crosses(colours), line: { width: 1.2, color: colours.soft } }),
       marks(view, colours, active, projected, "active", dots(colours, colours.ink)),
-      { x: moments(view, times), y: line, mode: "lines", line: { color: colours.paper, width: 5, shape }, hoverinfo: "skip", showlegend: false },
+      { x: moments(view, trace.times), y: line, mode: "lines", line: { color: colours.paper, width: 5, shape }, hoverinfo: "skip" },
       {
-        x: moments(view, times), y: line, mode: "lines", name: "recommended", line: { color: colours.ink, width: 2, shape },
-        text: times.map((t, i) => `recommended: ${plain(value(i < path.length ? trail.params[parameter][i] : best.params[parameter]))}<br>${when(view, t)}`), hoverinfo: "text",
+        x: moments(view, trace.times), y: line, mode: trace.broken ? "lines+markers" : "lines", name: "recommended", line: { color: colours.ink, width: 2, shape },
+        marker: { symbol: "diamond", size: 5, color: colours.ink },
+        text: trace.times.map((t, i) => `recommended: ${plain(value(trace.values[i]))}<br>${when(view, t)}`), hoverinfo: "text",
       },
       {
-        x: moments(view, [best.time]), y: [y.place(best.params[parameter])], mode: "markers", showlegend: false, hoverinfo: "skip",
+        x: moments(view, [best.time]), y: [y.place(best.params[parameter])], mode: "markers", hoverinfo: "skip",
         marker: { symbol: "diamond", size: 11, color: colours.ink, line: { width: 1.5, color: colours.paper } },
       },
     ];
     const layout = frame(view, colours, timeAxis(view, colours, { range: stretch(view) }), y.axis, { uirevision: `${view.study.name} ${view.last} ${parameter}` });
     const label = `The model's ${what} over time and ${parameter}, with ${count(active.length)} active observations as dots and ${count(removed.length)} removed ones as crosses. Recommended now: ${value(best.params[parameter])}.`;
-    const caption = Object.keys(told.params).length > 1 ? "The other parameters are held at what is recommended now; observations are drawn where they lie along this one." : "";
+    const caption = (Object.keys(told.params).length > 1 ? "The other parameters are held at what is recommended now; observations are drawn where they lie along this one." : "") +
+      (trace.broken ? " What was recommended is joined where two points are closer than the timescale." : "");
     return { data, layout, label, caption, keys: [["cross", "removed"], ["black dot", "active"], ["black line", "recommended"]] };
   }
 
@@ -208,11 +225,11 @@ Ebbtide.figures = (() => {
     const scores = view.model && view.model.relevance;
     if (view.model && !scores) return { empty: "To this algorithm no observation is ever stale: it has no kernel in time." };
     if (!scores || !scores.line.length) return { empty: "Shown once the model has observations to score." };
-    const colours = theme(), told = view.observations, place = new Map(told.line.map((line, i) => [line, i]));
+    const colours = theme();
     const positive = scores.score.filter((score) => score > 0), least = positive.length ? Math.min(...positive) : 1;
     const data = [{
       type: "scatter", mode: "markers", x: moments(view, scores.time), y: scores.score.map((score) => Math.max(score, least)), marker: dots(colours, colours.accent),
-      text: scores.line.map((line, i) => `relevance <b>${number(scores.score[i])}</b><br>${place.has(line) ? describe(view, place.get(line)) : when(view, scores.time[i])}`), hoverinfo: "text",
+      text: scores.line.map((_, i) => `relevance <b>${number(scores.score[i])}</b><br>${describe(view, i, scores)}`), customdata: scores.line, hoverinfo: "text",
     }];
     const layout = frame(view, colours, timeAxis(view, colours), axis(colours, "relevance", logAxis(scores.score)));
     const lowest = scores.score.indexOf(Math.min(...scores.score));

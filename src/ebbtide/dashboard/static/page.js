@@ -79,7 +79,7 @@
   function problem(title, message) {
     for (const id of ["studies", "study", "token"]) find(id).hidden = true;
     find("problem").hidden = false;
-    find("problem").querySelector("h2").textContent = title;
+    find("problem").querySelector("h1").textContent = title;
     find("problem").querySelector("p").textContent = message;
   }
 
