@@ -4,7 +4,7 @@ BIN := .venv/bin
 PERF := .venv-perf/bin
 
 .PHONY: demo test test-browser lint format chaos perf perf-long perf-field perf-variants perf-inference perf-pace perf-service \
-  perf-resume soak clean
+  perf-resume perf-dashboard soak clean
 
 demo: .venv/.installed
 	$(BIN)/python examples/demo.py
@@ -61,6 +61,10 @@ perf-service: .venv/.installed
 # How long it takes to open a stored study.
 perf-resume: .venv/.installed
 	$(BIN)/python perf/resume.py
+
+# The dashboard in Chromium: a study of 100,000, and browsers that are killed while it is told.
+perf-dashboard: .venv/.browser
+	$(BIN)/python perf/dashboard.py
 
 # 50,000 asks and tells through the service: do memory and response time stay level?
 soak: .venv/.installed

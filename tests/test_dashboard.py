@@ -286,6 +286,15 @@ def test_what_is_active_is_thinned_evenly_if_there_is_too_much_of_it(story, stor
     assert set(kept) <= set(seen.observations)
 
 
+def test_what_is_active_at_the_edge_of_a_window_is_in_it(story, stored, monkeypatch):
+    told = len(story.history)
+    for at, line in enumerate(story.active):
+        monkeypatch.setattr(window, "POINTS", len(story.active) - at)  # room for all of it, and for few others
+        assert line in excerpt(story, stored, told - line).observations
+        if line + 1 < told:
+            assert line not in excerpt(story, stored, told - line - 1).observations
+
+
 @pytest.mark.parametrize("last", [0, -1, -(10**9)])
 def test_a_window_of_nothing_is_refused(story, stored, lookout, last):
     with pytest.raises(ConfigurationError, match=f"last={last}"):
@@ -849,21 +858,22 @@ def test_a_study_made_anew_under_the_same_name_is_not_taken_for_the_old_one(tmp_
     assert seen["study"]["told"] == 12
 
 
-def test_a_study_that_is_gone_is_not_kept_in_memory(tmp_path):
+@pytest.mark.parametrize("names", [["edge"] * 4, ["edge-0", "edge-1", "edge-2", "edge-3"]], ids=["one name", "others"])
+def test_a_study_that_is_gone_is_not_kept_in_memory(tmp_path, names):
     """A service runs for weeks, and studies come and go."""
     made(tmp_path / "s.db", steps=0, name="another")
     with looking_at(tmp_path / "s.db") as lookout:
         seen = []
-        for _ in range(3):
-            made(tmp_path / "s.db", steps=2)
-            lookout.study("edge", None, None)
+        for name in names[:-1]:
+            made(tmp_path / "s.db", steps=2, name=name)
+            lookout.study(name, None, None)
             seen += [weakref.ref(watched) for watched in lookout._watched.values()]
             with closing(Storage.of(url(tmp_path / "s.db"))) as storage:
-                storage.delete("edge")
-        made(tmp_path / "s.db", steps=2)
-        lookout.study("edge", None, None)
+                storage.delete(name)
+        made(tmp_path / "s.db", steps=2, name=names[-1])
+        lookout.study(names[-1], None, None)
         gc.collect()
-        assert [watched() for watched in set(seen) if watched() is not None] == []
+        assert [watched() for watched in seen if watched() is not None] == []
 
 
 def test_what_is_not_there_is_refused(lookout, tmp_path):
@@ -968,7 +978,7 @@ class Document(HTMLParser):
             self._open.append(text)
 
     def handle_endtag(self, tag):
-        if tag in ("script", "style"):
+        if tag in ("script", "style") and self._open is not None:
             self.inline.append((*self.tags_of(tag)[-1], "".join(self._open)))
             self._open = None
 

@@ -309,6 +309,10 @@ def test_nothing_is_wider_than_the_screen_and_it_is_photographed(gallery, opened
             page.wait_for_selector({"studies": "#studies a", "fresh": "#first:visible"}[what])
         assert page.evaluate("document.scrollingElement.scrollWidth") <= WIDTHS[device]
         page.screenshot(path=SCREENSHOTS / f"{what}-{device}-{theme}.png", full_page=True)
+        if what == "study":  # the upper part, for the documentation
+            height = 1230 if device == "desktop" else 900
+            page.set_viewport_size({"width": WIDTHS[device], "height": height})
+            page.screenshot(path=SCREENSHOTS / f"{what}-{device}-{theme}-top.png")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -19,7 +19,7 @@ Mode = Literal["service", "file", "report"]
 
 STATIC = Path(__file__).parent / "static"
 PLOTLY = "plotly.min.js"
-SCRIPTS = (PLOTLY, "format.js", "figures.js", "source.js", "page.js")
+SCRIPTS = ("format.js", "figures.js", "source.js", "page.js", PLOTLY)  # Plotly takes a second: the rest can begin
 STYLES = ("style.css",)
 TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
 
@@ -38,7 +38,7 @@ class Asset:
 
     @cached_property
     def packed(self) -> bytes:
-        return gzip.compress(self.content)
+        return gzip.compress(self.content, 6)
 
     @property
     def type(self) -> str:
@@ -66,6 +66,7 @@ def _path(name: str) -> Path:
     raise ConfigurationError("the dashboard draws with Plotly: pip install 'ebbtide[service]'")
 
 
+@cache
 def page(mode: Mode) -> str:
     """The page of a service; its files are fetched from there."""
     styles = [f'<link rel="stylesheet" href="{_address(name)}">' for name in STYLES]

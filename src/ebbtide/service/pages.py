@@ -1,5 +1,6 @@
 """The pages, their files, and the numbers that they draw."""
 
+import asyncio
 import gzip
 from typing import Annotated
 
@@ -32,15 +33,17 @@ def pages(reading: Reading, mode: assets.Mode) -> APIRouter:
     @routes.get("/view/{name}")
     async def page() -> Response:
         reading.viewer.warm_up()  # while the browser fetches the rest
-        return Response(assets.page(mode), media_type="text/html; charset=utf-8", headers=PAGE_HEADERS)
+        content = await asyncio.to_thread(assets.page, mode)  # at first it takes a while, for which no tell shall wait
+        return Response(content, media_type="text/html; charset=utf-8", headers=PAGE_HEADERS)
 
     @routes.get("/static/{name}")
     async def static(request: Request, name: str) -> Response:
-        asset = assets.assets().get(name)
+        asset = (await asyncio.to_thread(assets.assets)).get(name)
         if asset is None:
             raise HTTPException(404)
         headers = {"Cache-Control": FOR_EVER if "v" in request.query_params else "no-cache"}
-        return _packed(request, asset.packed, asset.type, headers)
+        packed = await asyncio.to_thread(lambda: asset.packed)
+        return _packed(request, packed, asset.type, headers)
 
     @routes.get("/studies/{name}/view")
     async def view(request: Request, name: str, last: Last = None, parameter: str | None = None) -> Response:

@@ -1,5 +1,5 @@
-"""The numbers behind the pictures, from a process of their own, at the lowest priority: who looks never holds up who
-asks or tells. Many who look at the same see the same look.
+"""The numbers behind the pictures, from a process of their own, at a lower priority than all others: who looks never
+holds up who asks or tells. Many who look at the same see the same look.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from ebbtide.service.turns import BusyError
 from ebbtide.service.workshop import Workshop
 from ebbtide.storage import Storage
 
-NICENESS = 19
+NICENESS = 15  # of the models that are asked for: 10
 KEPT_S = {"study": 0.5, "trail": 0.0}  # for which a look is good enough for others
 MAX_WAITING = 32  # looks
 

@@ -88,12 +88,20 @@ Ebbtide.figures = (() => {
     return [`<b>${told.value[at] === null ? "no value" : number(told.value[at])}</b>`, when(view, told.time[at]), ...lines.slice(0, 12), fate].join("<br>");
   }
 
+  // Two figures draw the same observations.
+  const described = new WeakMap();
+  function descriptions(view) {
+    const told = view.observations;
+    if (!described.has(told)) described.set(told, told.line.map((_, i) => describe(view, i)));
+    return described.get(told);
+  }
+
   const when = (view, time) => (time === null ? "–" : isWall(view) ? exact(time).slice(0, 19) : `at ${number(time)}`);
 
   function marks(view, colours, at, y, name, marker) {
     return {
       type: "scatter", mode: "markers", name, x: moments(view, pick(view.observations.time, at)), y: pick(y, at),
-      text: at.map((i) => describe(view, i)), customdata: pick(view.observations.line, at), hoverinfo: "text", marker,
+      text: pick(descriptions(view), at), customdata: pick(view.observations.line, at), hoverinfo: "text", marker,
     };
   }
 
@@ -183,8 +191,9 @@ Ebbtide.figures = (() => {
     const data = [
       {
         type: "heatmap", x: moments(view, time), y: rows, z: view.model.map[kind], zsmooth: y.steps ? false : "best",
-        colorscale: [[0, colours.low], [0.5, colours.middle], [1, colours.high]], hoverinfo: "text", hoverongaps: false,
-        text: rows.map((_, r) => time.map((t, c) => `${what} <b>${number(view.model.map[kind][r][c])}</b><br>${plain(parameter)} = ${plain(value(values[r]))}<br>${when(view, t)}`)),
+        colorscale: [[0, colours.low], [0.5, colours.middle], [1, colours.high]],
+        text: values.map((each) => Array(time.length).fill(plain(value(each)))),
+        hovertemplate: `${what} <b>%{z:.4~g}</b><br>${plain(parameter)} = %{text}<br>${isWall(view) ? "%{x|%Y-%m-%d %H:%M:%S}" : "at %{x:.4~g}"}<extra></extra>`,
         colorbar: { title: { text: what, side: "right", font: { size: 11, color: colours.soft } }, thickness: 10, outlinewidth: 0, tickfont: { size: 11, color: colours.soft }, exponentformat: "power", nticks: 6 },
       },
       marks(view, colours, removed, projected, "removed", { ...crosses(colours), line: { width: 1.2, color: colours.soft } }),
@@ -265,10 +274,10 @@ Ebbtide.figures = (() => {
 
   function lengthscale(view) {
     const columns = view.asks.lengthscale, names = columns.length > 1 ? coordinates(view.study.space) : ["lengthscale"];
-    return course(view, columns.map((values, i) => ({ name: names[i], values })), "lengthscale (of the range)", number, "Fitted once enough was told.");
+    return course(view, columns.map((values, i) => ({ name: names[i], values })), "share of the range", number, "Fitted once enough was told.");
   }
 
-  const noise = (view) => course(view, [{ name: "deviation", values: view.asks.noise }], "noise (deviation of a value)", number, "Fitted once enough was told.");
+  const noise = (view) => course(view, [{ name: "deviation", values: view.asks.noise }], "deviation", number, "Fitted once enough was told.");
 
   const response = (view) => course(view, [{ name: "response", values: view.asks.response }], "", (each) => span(each, isWall(view)), "Shown once the clock could tell how long an ask takes.", isWall(view) ? DURATIONS : STEPS);
 

@@ -5,25 +5,24 @@ const Ebbtide = {};
 
 Ebbtide.format = (() => {
   const DIGITS = 4;
+  const written = new Intl.NumberFormat("en", { maximumSignificantDigits: 15 }); // made once: that takes far longer than its use
 
   function number(value) {
     if (value === null || value === undefined) return "–";
     const size = Math.abs(value);
     if (size !== 0 && (size >= 1e7 || size < 1e-4)) return value.toExponential(DIGITS - 2).replace("e+", "e");
-    return Number(value.toPrecision(Math.max(DIGITS, Math.ceil(Math.log10(size + 1))))).toLocaleString("en", {
-      maximumSignificantDigits: 15,
-    });
+    return written.format(Number(value.toPrecision(Math.max(DIGITS, Math.ceil(Math.log10(size + 1))))));
   }
 
   // A mean and its deviation: two digits of the one, and as many places of the other.
   function uncertain(mean, deviation) {
     const places = deviation > 0 ? 1 - Math.floor(Math.log10(deviation)) : DIGITS;
     if (places > 8 || places < -5) return [number(mean), number(deviation)];
-    const kept = Math.max(0, places), written = { minimumFractionDigits: kept, maximumFractionDigits: kept };
-    return [mean, deviation].map((each) => each.toLocaleString("en", written));
+    const kept = Math.max(0, places), fixed = { minimumFractionDigits: kept, maximumFractionDigits: kept };
+    return [mean, deviation].map((each) => each.toLocaleString("en", fixed));
   }
 
-  const count = (value) => value.toLocaleString("en");
+  const count = (value) => written.format(value);
 
   // A parameter's value, or a choice of any type, as text.
   const value = (given) => (typeof given === "number" ? number(given) : String(given));
@@ -67,9 +66,9 @@ Ebbtide.format = (() => {
     return `${day} ${clock}.${String(date.getMilliseconds()).padStart(3, "0")}`;
   }
 
-  // A name as Plotly must get it: it takes tags, entities and $formulas$ for what they look like.
-  const ENTITIES = { "&": "&amp;", "<": "&lt;", ">": "&gt;", "$": "&#36;" };
-  const plain = (text) => String(text).replace(/[&<>$]/g, (sign) => ENTITIES[sign]);
+  // A name as Plotly must get it: it takes tags, entities, $formulas$ and %{templates} for what they look like.
+  const ENTITIES = { "&": "&amp;", "<": "&lt;", ">": "&gt;", "$": "&#36;", "%": "&#37;" };
+  const plain = (text) => String(text).replace(/[&<>$%]/g, (sign) => ENTITIES[sign]);
 
   // A word of a shell's command line.
   const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`;

@@ -182,6 +182,8 @@
     }
   }
 
+  const loaded = new Promise((resolve) => addEventListener("load", resolve)); // Plotly, too
+
   function draw(id, figure) {
     const plot = find(id).querySelector(".plot"), caption = find(id).querySelector("figcaption");
     caption.textContent = figure.caption ?? "";
@@ -205,6 +207,7 @@
       this.view = this.trail = null;
       this.looking = this.again = this.trailing = false;
       this.timer = 0;
+      [this.inSight, this.drawn, this.stale] = [new Set(), new Set(), new Set()];
     }
 
     begin() {
@@ -242,9 +245,10 @@
       const last = chosenLast(), parameter = choices.get("parameter");
       try {
         const view = await source.study(this.name, last, parameter);
+        await loaded;
         if (this.trail?.last !== last) this.trail = null;
         this.view = { ...view, last };
-        this.show();
+        await this.show();
         this.follow(last);
       } catch (error) {
         if (error instanceof Refused && error.status === 422 && choices.has("parameter")) { choices.delete("parameter"); this.again = true; }
@@ -268,13 +272,14 @@
         do {
           trail = await source.trail(this.name, last);
           if (chosenLast() !== last) return;
+          const grown = this.trail?.last !== last || trail.time.at(-1) !== this.trail.time.at(-1);
           this.trail = { ...trail, last };
-          this.drawMap();
+          if (grown || !trail.missing) this.draw("map"); // not for each of the few that come in between
         } while (trail.missing);
       } catch (error) { if (!(error instanceof Refused) && !(error instanceof TypeError)) throw error; } finally { this.trailing = false; }
     }
 
-    show() {
+    async show() {
       const { study, model, why } = this.view;
       find("problem").hidden = find("token").hidden = true;
       find("study").hidden = false;
@@ -291,17 +296,36 @@
       this.showNewest();
       this.showGuards();
       find("best").hidden = find("map").hidden = !model;
-      this.redraw();
+      await this.redraw();
     }
 
-    redraw() {
+    // One figure at a time, so that the page answers in between; those out of sight when they come into it.
+    async redraw() {
       if (!this.view || this.view.study.told === 0) return;
-      for (const id of Object.keys(FIGURES)) if (id !== "map") draw(id, Ebbtide.figures[id](this.view));
-      this.drawMap();
+      const turn = (this.turn = (this.turn ?? 0) + 1);
+      this.stale = new Set(Object.keys(FIGURES));
+      for (const id of Object.keys(FIGURES)) {
+        if (this.inSight.has(id) || !this.drawn.has(id)) this.draw(id);
+        await new Promise((resolve) => setTimeout(resolve));
+        if (this.turn !== turn) return;
+      }
     }
 
-    drawMap() {
-      if (this.view.model) draw("map", Ebbtide.figures.map(this.view, chosenKind(), this.trail));
+    draw(id) {
+      if (id === "map" && !this.view.model) return;
+      this.stale.delete(id);
+      this.drawn.add(id);
+      draw(id, id === "map" ? Ebbtide.figures.map(this.view, chosenKind(), this.trail) : Ebbtide.figures[id](this.view));
+    }
+
+    watchSight() {
+      const observer = new IntersectionObserver((changes) => {
+        for (const { target, isIntersecting } of changes) {
+          this.inSight[isIntersecting ? "add" : "delete"](target.id);
+          if (isIntersecting && this.stale.has(target.id)) this.draw(target.id);
+        }
+      }, { rootMargin: "100px" });
+      for (const id of Object.keys(FIGURES)) observer.observe(find(id));
     }
 
     showNumbers() {
@@ -396,7 +420,7 @@
     find("parameter").addEventListener("change", () => { choose("parameter", find("parameter").value); page.look(); });
     for (const radio of document.querySelectorAll("input[name=kind]")) {
       radio.checked = radio.value === chosenKind();
-      radio.addEventListener("change", () => { choose("kind", radio.value); page.drawMap(); });
+      radio.addEventListener("change", () => { choose("kind", radio.value); page.draw("map"); });
     }
   }
 
@@ -409,6 +433,7 @@
     const page = new StudyPage(name);
     setUpTheme(() => page.redraw());
     setUpFigures();
+    page.watchSight();
     setUpChoices(page);
     page.begin();
   }
