@@ -115,8 +115,8 @@ def smoothness(page: Page, port: int, seconds: float = 20.0) -> None:
             page.wait_for_timeout(500)
     tasks = page.evaluate("window.tasks")
     print(
-        f"\nAll of it shown, {len(teller.times) / seconds:.0f} tells a second: in {seconds:g} s, {len(tasks)} tasks of "
-        f"more than 50 ms, the longest {max(tasks, default=0):.0f} ms, together {sum(tasks) / seconds / 10:.1f} % of the time\n",
+        f"\nAll of it shown, {len(teller.times) / seconds:.0f} tells a second: in {seconds:g} s, {len(tasks)} tasks of more "
+        f"than 50 ms, the longest {max(tasks, default=0):.0f} ms, together {sum(tasks) / seconds / 10:.1f} % of the time\n",
         flush=True,
     )
 

@@ -579,7 +579,7 @@ def test_a_look_shows_what_the_optimizer_would_say(story, lookout, parameter, tm
     with closing(eb.Optimizer.open(url(story.copy(tmp_path)), "edge")) as opt:
         best = opt.recommend()
         model = view["model"]
-        assert (view["why"], view["moment"]) == (None, opt.clock.now())
+        assert (view["why"], view["model"]["recommendation"]["time"]) == (None, opt.clock.now())
         assert model["recommendation"] == {
             "params": best.params,
             "mean": best.mean,
@@ -785,7 +785,7 @@ def test_an_algorithm_of_ones_own_is_shown_without_a_model(tmp_path):
     with looking_at(tmp_path / "s.db") as lookout:
         view = lookout.study("edge", None, None)
         check_view(view)
-        assert (view["model"], view["moment"]) == (None, None)
+        assert view["model"] is None
         assert "Mine" in view["why"]
         assert view["observations"]["line"] == list(range(12))
         assert len(view["asks"]["timescale"]) == 12
@@ -818,8 +818,8 @@ def test_a_study_by_a_clock_of_ones_own_is_shown_as_of_its_last_reading(tmp_path
     with looking_at(tmp_path / "s.db") as lookout:
         view = lookout.study("edge", None, None)
     check_view(view)
-    assert view["moment"] == view["study"]["last_told"] == view["model"]["recommendation"]["time"]
-    assert 5.0 < view["moment"] < 20.0
+    assert view["study"]["last_told"] == view["model"]["recommendation"]["time"]
+    assert 5.0 < view["model"]["recommendation"]["time"] < 20.0
 
 
 def test_a_model_of_too_many_observations_is_not_drawn(tmp_path, monkeypatch):
@@ -830,7 +830,7 @@ def test_a_model_of_too_many_observations_is_not_drawn(tmp_path, monkeypatch):
         go_on(opt, 1)
         view = lookout.study("edge", None, None)
         check_view(view)
-        assert (view["model"], view["moment"]) == (None, None)
+        assert view["model"] is None
         assert "9 observations" in view["why"]
         assert view["observations"]["active"] == [True] * 9
         assert view["asks"]["active"] == list(range(9))
@@ -900,7 +900,7 @@ def test_a_silent_study_is_shown_as_of_its_last_reading(tmp_path, monkeypatch):
         for later, shown in ((1.0, 1.0), (59.0, 59.0), (61.0, 0.0), (3600.0, 0.0), (-30.0, 0.0)):
             wall(monkeypatch, latest + later)
             view = lookout.study("edge", None, None)
-            assert view["moment"] == view["model"]["recommendation"]["time"] == latest + shown
+            assert view["model"]["recommendation"]["time"] == latest + shown
         with closing(eb.Optimizer.open(url(tmp_path / "s.db"), "edge")) as opt:
             best = opt._reasoner.recommend(latest)
         assert view["model"]["recommendation"]["params"] == best.params
@@ -916,7 +916,8 @@ def test_a_slow_study_is_not_silent_before_it_has_missed_many_turns(tmp_path, mo
         latest = lookout.study("edge", None, None)["study"]["last_told"]
         for later, shown in ((7200.0, 7200.0), (86400.0, 0.0)):
             wall(monkeypatch, latest + later)
-            assert lookout.study("edge", None, None)["moment"] == latest + shown
+            view = lookout.study("edge", None, None)
+            assert view["model"]["recommendation"]["time"] == latest + shown
 
 
 def test_a_look_is_of_one_moment(tmp_path, monkeypatch):
@@ -931,8 +932,8 @@ def test_a_look_is_of_one_moment(tmp_path, monkeypatch):
             return clock.now()
 
         monkeypatch.setattr(watching, "time", SimpleNamespace(time=tick))
-        view = lookout.study("edge", None, None)
-        assert view["moment"] == view["model"]["recommendation"]["time"]
+        lookout.study("edge", None, None)
+        assert clock.now() == pytest.approx(latest + 59.9)  # it was read once
 
 
 @pytest.mark.parametrize("parameter", [*SPACE.values(), *MIXED.values(), eb.Int(5, 44), eb.Int(5, 45), eb.Int(1, 2)])
@@ -951,7 +952,7 @@ def test_a_scale_goes_from_end_to_end_by_values_that_may_be_asked_for(parameter)
 
 
 def test_the_page_offers_the_windows_that_a_report_holds():
-    script = assets.assets()["page.js"].content.decode()
+    script = assets.assets()["study.js"].content.decode()
     assert json.loads(re.search(r"\bLENGTHS = (\[.*?\])", script)[1]) == [*window.LENGTHS, None]
     assert int(re.search(r"\bNEWEST = (\d+)", script)[1]) == NEWEST
 
@@ -1182,7 +1183,7 @@ def service(story, tmp_path_factory):
 def dashboard(story, tmp_path_factory):
     """At last it is told to end, which it must, and to leave no process behind."""
     folder = tmp_path_factory.mktemp("dashboard")
-    story.copy(folder)
+    made(story.copy(folder), name="busy")
     with shown(folder) as running:
         yield running
         listed = Path(f"/proc/{running.process.pid}/task/{running.process.pid}/children")
@@ -1451,8 +1452,8 @@ def test_the_service_shows_what_it_is_told(service):
 def test_the_dashboard_lists_and_shows_and_changes_nothing(dashboard, story):
     path = dashboard.folder / "s.db"
     before = path.read_bytes()
-    (study,) = dashboard.call("GET", "/studies").json["studies"]
-    assert (study["name"], study["told"]) == ("edge", len(story.history))
+    busy, study = dashboard.call("GET", "/studies").json["studies"]
+    assert (busy["name"], study["name"], study["told"]) == ("busy", "edge", len(story.history))
     assert dashboard.call("GET", "/studies/edge").json == study
     assert len(dashboard.call("GET", "/studies/edge/observations?limit=3").json["observations"]) == 3
     assert dashboard.call("GET", "/healthz").json["status"] == "ok"
@@ -1470,17 +1471,17 @@ def test_the_dashboard_lists_and_shows_and_changes_nothing(dashboard, story):
 
 
 def test_the_dashboard_sees_what_another_process_tells(dashboard):
-    told = dashboard.call("GET", "/studies/edge/view").json["study"]["told"]
+    told = dashboard.call("GET", "/studies/busy/view").json["study"]["told"]
     with dashboard.connect() as talk:
-        assert talk.say(dashboard.request("GET", "/studies/edge/events"), head_only=True).status == 200
+        assert talk.say(dashboard.request("GET", "/studies/busy/events"), head_only=True).status == 200
         assert read_chunk(talk.stream) == b"retry: 1000\n\n"
-        with closing(eb.Optimizer.open(url(dashboard.folder / "s.db"), "edge")) as opt:
-            opt.tell({"x": 0.125, "k": 6}, 0.75)
+        with closing(eb.Optimizer.open(url(dashboard.folder / "s.db"), "busy")) as opt:
+            opt.tell({"x": 0.125}, 0.75)
         event = read_chunk(talk.stream)
     assert b"event: told\n" in event
     assert b'"x": 0.125' in event
-    until(lambda: dashboard.call("GET", "/studies/edge/view").json["study"]["told"] == told + 1)
-    view = dashboard.call("GET", "/studies/edge/view").json
+    until(lambda: dashboard.call("GET", "/studies/busy/view").json["study"]["told"] == told + 1)
+    view = dashboard.call("GET", "/studies/busy/view").json
     assert view["observations"]["line"][-1] == told
     assert view["model"]["relevance"]["line"][-1] == told
 
@@ -1537,7 +1538,7 @@ def test_many_looks_at_the_same_are_worked_out_once(looks):
 
 
 def test_a_look_is_good_for_a_moment_and_no_longer(looks, monkeypatch):
-    monkeypatch.setattr(viewer, "KEPT_S", {"study": 0.05, "trail": 0.0})
+    monkeypatch.setattr(viewer, "KEPT_S", {"study": 0.3, "trail": 0.0})
 
     async def again():
         bench = looks._workshop

@@ -26,7 +26,10 @@ def report(file: str, name: str | None, out: Path) -> None:
     need("plotly", extra="service")
     from ebbtide.dashboard import report
 
-    storage = Storage.of(_url(file), read_only=True)
+    url = _url(file)
+    if out.exists() and out.samefile(url.removeprefix(PREFIX)):
+        raise ConfigurationError(f"--out {out} is the database itself; choose another file")
+    storage = Storage.of(url, read_only=True)
     report.write(storage, _only(storage.names(), file) if name is None else name, out)
     print(f"wrote {out} ({out.stat().st_size / 1e6:.1f} MB)")
 
@@ -40,6 +43,8 @@ def _url(file: str) -> str:
 
 
 def _only(names: list[str], file: str) -> str:
-    if len(names) != 1:
+    if not names:
+        raise ConfigurationError(f"{file} holds no study yet")
+    if len(names) > 1:
         raise ConfigurationError(f"{file} holds {len(names)} studies: choose one with --name ({', '.join(names[:10])})")
     return names[0]

@@ -19,7 +19,8 @@ Mode = Literal["service", "file", "report"]
 
 STATIC = Path(__file__).parent / "static"
 PLOTLY = "plotly.min.js"
-SCRIPTS = ("format.js", "figures.js", "source.js", "page.js", PLOTLY)  # Plotly takes a second: the rest can begin
+# Plotly takes a second, for which the others need not wait.
+SCRIPTS = ("format.js", "figures.js", "source.js", "parts.js", "studies.js", "study.js", "page.js", PLOTLY)
 STYLES = ("style.css",)
 TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
 

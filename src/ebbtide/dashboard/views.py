@@ -1,7 +1,8 @@
 """The numbers behind the pictures, as JSON. What a page shows is asked for, and no more."""
 
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from math import sqrt
+from math import ceil, inf, isfinite, log10, sqrt
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from ebbtide import wire
 from ebbtide.arrays import Array
 from ebbtide.dashboard.watching import Watched
 from ebbtide.dashboard.window import Excerpt, thinned
-from ebbtide.errors import ConfigurationError, SnapshotError
+from ebbtide.errors import ConfigurationError, NumericalError, SnapshotError
 from ebbtide.likelihood import Hyperparameters
 from ebbtide.records import Observation, Recommendation
 from ebbtide.space import Categorical, Float, Int, Parameter
@@ -19,6 +20,8 @@ from ebbtide.storage import Storage
 COLUMNS, ROWS = 72, 40  # of a map
 AHEAD = 0.06  # of the time shown: the future
 MOST_MODELLED = 2000  # active observations; a model of more would take too long to draw
+MOST_DIGITS = 15
+MOST_WATCHED = 32  # studies followed at once
 TRAIL = 64  # recommendations of the past that a map shows,
 TRAIL_AT_ONCE = 8  # and how many are worked out at a time, so that nobody else waits for long
 
@@ -28,12 +31,14 @@ class Lookout:
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
-        self._watched: dict[int, Watched] = {}
+        self._watched: OrderedDict[int, Watched] = OrderedDict()
 
     def study(self, name: str, last: int | None, parameter: str | None) -> dict[str, Any]:
         """All that the page of a study shows, but for the trail."""
         with self.storage.database.reading():  # as it stands at one moment
             summary = self.storage.summary(name)
+            if parameter is not None and parameter not in summary.definition["space"]:
+                raise ConfigurationError(f"parameter={parameter!r}: there is {', '.join(summary.definition['space'])}")
             journal = self.storage.journal(name)
             watched, why = self._follow(name)
             active = {} if watched is None else journal.numbered(watched.reasoner.ledger.lines.tolist())
@@ -45,8 +50,11 @@ class Lookout:
             "asks": _asks(excerpt),
         }
         if watched is None:
-            return shown | {"model": None, "why": why, "moment": None}
-        return shown | {"model": _model(watched, excerpt, active, parameter), "why": why, "moment": watched.moment}
+            return shown | {"model": None, "why": why}
+        try:
+            return shown | {"model": _model(watched, excerpt, active, parameter), "why": why}
+        except NumericalError as error:
+            return shown | {"model": None, "why": f"The model cannot be worked out: {error}"}
 
     def trail(self, name: str, last: int | None) -> dict[str, Any]:
         """What was recommended in the course of time; `missing` of it is still to be worked out, by asking again."""
@@ -74,14 +82,18 @@ class Lookout:
     def _follow(self, name: str) -> tuple[Watched | None, str | None]:
         """The model of a study; why there is none, or none to be drawn."""
         study = self.storage.identify(name)
-        watched = self._watched.get(study)
+        watched = self._watched.pop(study, None)
         try:
             if watched is None:
-                watched = self._watched[study] = Watched(self.storage.journal(name))
+                watched = Watched(self.storage.journal(name))
+                self._drop_deleted()
             else:
                 watched.catch_up()
         except SnapshotError as error:
             return None, f"The model cannot be drawn here: {error}"
+        self._watched[study] = watched  # the last of them, now
+        while len(self._watched) > MOST_WATCHED:
+            self._watched.popitem(last=False)
         n = len(watched.reasoner.ledger)
         if n > MOST_MODELLED:
             why = f"A model of {n:,} observations takes too long to draw; W-DBO would have kept the number down."
@@ -89,6 +101,10 @@ class Lookout:
         if n == 0:
             return watched, "The model has nothing to go by yet."
         return watched, None
+
+    def _drop_deleted(self) -> None:
+        there = set(map(self.storage.identify, self.storage.names()))
+        self._watched = OrderedDict((study, each) for study, each in self._watched.items() if study in there)
 
 
 # --- the log ------------------------------------------------------------------------------------------------------
@@ -137,17 +153,16 @@ def _model(
     watched: Watched, excerpt: Excerpt, active: Mapping[int, Observation], parameter: str | None
 ) -> dict[str, Any]:
     reasoner, now = watched.reasoner, watched.moment
-    name = next(iter(reasoner.space.parameters)) if parameter is None else parameter
-    if name not in reasoner.space.parameters:
-        raise ConfigurationError(f"parameter={name!r}: there is {', '.join(reasoner.space.parameters)}")
     best = reasoner.recommend(now)
+    if not isfinite(best.mean):
+        raise NumericalError("what was told is too large for its mean to be a number")
     times = _times(excerpt, now)
     mean, std = reasoner.field([best.params], times, now)
     return {
         "recommendation": wire.recommendation(best),
         "prediction": {"time": times.tolist(), "mean": short(mean[:, 0]), "std": short(std[:, 0])},
-        "map": _map(watched, best, name, times),
-        "relevance": _relevance(watched, active),
+        "map": _map(watched, best, parameter or next(iter(reasoner.space.parameters)), times, now),
+        "relevance": _relevance(watched, active, now),
         "pending": len(reasoner.ledger.pending),
         "guards": reasoner.state.guards,
     }
@@ -159,17 +174,17 @@ def _times(excerpt: Excerpt, now: float) -> Array:
     return np.linspace(first, now + AHEAD * (now - first), COLUMNS)
 
 
-def _map(watched: Watched, best: Recommendation, name: str, times: Array) -> dict[str, Any]:
+def _map(watched: Watched, best: Recommendation, name: str, times: Array, now: float) -> dict[str, Any]:
     """The posterior over time and one parameter; the others as they are recommended now."""
     values = scale_of(watched.reasoner.space.parameters[name])
     points = [best.params | {name: value} for value in values]
-    mean, std = watched.reasoner.field(points, times, watched.moment)
+    mean, std = watched.reasoner.field(points, times, now)
     return {
         "parameter": name,
         "time": times.tolist(),
         "value": values,
-        "mean": [short(row) for row in mean.T],
-        "std": [short(row) for row in std.T],
+        "mean": [short(row, digits(mean.flat)) for row in mean.T],
+        "std": [short(row, digits(std.flat)) for row in std.T],
     }
 
 
@@ -185,15 +200,26 @@ def scale_of(parameter: Parameter) -> list[Any]:
     raise ConfigurationError(f"{parameter!r} cannot be drawn")
 
 
-def _relevance(watched: Watched, active: Mapping[int, Observation]) -> dict[str, Any] | None:
+def _relevance(watched: Watched, active: Mapping[int, Observation], now: float) -> dict[str, Any] | None:
     """How much each active observation still matters; None to a model that never forgets."""
     reasoner = watched.reasoner
     if reasoner.algorithm.temporal is None:
         return None
-    scores = reasoner.relevance(watched.moment) if active else np.empty(0)  # in the order of the lines
+    scores = reasoner.relevance(now) if active else np.empty(0)  # in the order of the lines
     return _observations(active, reasoner.space.parameters) | {"score": short(scores)}
 
 
-def short(values: Iterable[float | None]) -> list[float | None]:
-    """With as many digits as can be seen."""
-    return [None if value is None else float(f"{value:.6g}") for value in values]
+def short(values: Iterable[float | None], kept: int | None = None) -> list[float | None]:
+    """With as many digits as can be seen; what is no number is left out."""
+    given = [None if value is None or not isfinite(value) else value for value in values]
+    kept = kept or digits(value for value in given if value is not None)
+    return [None if value is None else float(f"{value:.{kept}g}") for value in given]
+
+
+def digits(values: Iterable[float]) -> int:
+    """How many digits it takes to see six of the differences."""
+    known = list(values)
+    spread = max(known, default=0.0) - min(known, default=0.0)
+    if not 0.0 < spread < inf:
+        return MOST_DIGITS
+    return min(MOST_DIGITS, 6 + max(0, ceil(log10(max(map(abs, known)) / spread))))

@@ -16,6 +16,7 @@ from ebbtide.storage import Journal, Summary
 LENGTHS = (250, 1000, 5000)  # observations that one may choose to see; or all
 POINTS = 800  # of the log that a picture shows, and of what is active as many again
 STEPS = 400  # asks
+NEWEST = 7  # observations, and the last ask, are there in any case
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Excerpt:
     """What is shown of a log, as it stood at one moment."""
 
     lines: range  # one observation in so many,
-    observations: dict[int, Observation]  # and those that are active
+    observations: dict[int, Observation]  # with those that are active, and the newest
     asks: list[Ask]
     active: list[int]  # how many observations were active after each ask,
     removed: list[int]  # and how many were removed since the one shown before
@@ -36,7 +37,7 @@ class Excerpt:
         lines = thinned(first, summary.told, POINTS)
         within = [line for line in active if line >= first]
         kept = within[:: thinned(0, len(within), POINTS).step]
-        asks = journal.asks_numbered(thinned(first_ask, summary.asked, STEPS))
+        asks = journal.asks_numbered([*thinned(first_ask, summary.asked, STEPS), summary.asked - 1])
         removals = journal.removals_since(first_ask)
 
         numbers, told = [int(ask.trial.id) for ask in asks], np.array([ask.told for ask in asks], dtype=int)
@@ -44,7 +45,8 @@ class Excerpt:
         removed = summary.removed - len(removals) + so_far
         failed = np.searchsorted(journal.failures(), told)
         between = np.diff(so_far, prepend=0)
-        observations = journal.numbered(sorted({*lines, *kept}))
+        newest = range(max(first, summary.told - NEWEST), summary.told)
+        observations = journal.numbered(sorted({*lines, *kept, *newest}))
         return cls(lines, observations, asks, (told - failed - removed).tolist(), between.tolist(), removals)
 
 
@@ -58,7 +60,7 @@ def _beginning(journal: Journal, summary: Summary, last: int | None) -> tuple[in
 
 
 def thinned(first: int, end: int, most: int) -> range:
-    """The multiples from `first` on of a power of two, the smallest of which there are no more than `most`."""
+    """The multiples from `first` on of a power of two, of which there are no more than `most`."""
     stride = 1
     while (end - first) / stride > most:
         stride *= 2

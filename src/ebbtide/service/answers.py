@@ -61,7 +61,7 @@ def answer_errors(app: FastAPI, path: str) -> None:
         status = next(status for kind, status in STATUS if isinstance(error, kind))
         headers = {"Retry-After": "1"} if status == 503 else None
         said = str(error)
-        if said.startswith(f"{path}:"):  # where the database is, is not for everybody
+        if said.startswith(path):  # where the database is, is not for everybody
             said = "the database" + said.removeprefix(path)
         return JSONResponse(error_body(type(error).__name__, said), status, headers)
 
@@ -77,7 +77,8 @@ def answer_errors(app: FastAPI, path: str) -> None:
         headers = dict(getattr(error, "headers", None) or {})
         if status == 405:  # of all routes with that path, not only of the first
             path = getattr(request.scope.get("route"), "path", "")
-            headers["Allow"] = ", ".join(sorted(map(str.upper, app.openapi()["paths"].get(path, ()))))
+            documented = map(str.upper, app.openapi()["paths"].get(path, ()))
+            headers["Allow"] = ", ".join(sorted(documented)) or "GET"  # pages are not in the document
         return JSONResponse(error_body(HTTPStatus(status).phrase, said), status, headers)
 
     def broken(request: Request, error: Exception) -> Response:

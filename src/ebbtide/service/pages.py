@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import re
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -10,6 +11,8 @@ from starlette.exceptions import HTTPException
 from ebbtide.dashboard import assets
 from ebbtide.service.reading import Reading
 
+VARY = {"Vary": "Accept-Encoding"}
+UNPACKS = re.compile(r"\s*gzip\s*(;\s*q=(?!0(\.0*)?\s*$)[\d.]+\s*)?", re.IGNORECASE)  # unless it is offered with q=0
 FOR_EVER = "public, max-age=31536000, immutable"
 PAGE_HEADERS = {
     "Content-Security-Policy": assets.SERVED_POLICY,
@@ -42,8 +45,9 @@ def pages(reading: Reading, mode: assets.Mode) -> APIRouter:
         if asset is None:
             raise HTTPException(404)
         headers = {"Cache-Control": FOR_EVER if "v" in request.query_params else "no-cache"}
-        packed = await asyncio.to_thread(lambda: asset.packed)
-        return _packed(request, packed, asset.type, headers)
+        if not _unpacks(request):
+            return Response(asset.content, media_type=asset.type, headers=headers | VARY)
+        return _packed(request, await asyncio.to_thread(lambda: asset.packed), asset.type, headers)
 
     @routes.get("/studies/{name}/view")
     async def view(request: Request, name: str, last: Last = None, parameter: str | None = None) -> Response:
@@ -60,7 +64,11 @@ def _packed(
     request: Request, content: bytes, media_type: str = "application/json", headers: dict[str, str] | None = None
 ) -> Response:
     """Packed for those who can unpack it."""
-    headers = {"Cache-Control": "no-store", "Vary": "Accept-Encoding"} | (headers or {})
-    if "gzip" not in request.headers.get("accept-encoding", ""):
+    headers = {"Cache-Control": "no-store"} | VARY | (headers or {})
+    if not _unpacks(request):
         return Response(gzip.decompress(content), media_type=media_type, headers=headers)
     return Response(content, media_type=media_type, headers=headers | {"Content-Encoding": "gzip"})
+
+
+def _unpacks(request: Request) -> bool:
+    return any(map(UNPACKS.fullmatch, request.headers.get("accept-encoding", "").split(",")))

@@ -35,10 +35,13 @@ class Viewer:
     def __init__(self, url: str) -> None:
         self.url = url
         self._workshop = Workshop(1, NICENESS)
+        self._warm = False
         self._looks: dict[tuple[Any, ...], asyncio.Task[bytes]] = {}
 
     def warm_up(self) -> None:
-        self._workshop.warm_up()
+        if not self._warm:  # or each visitor would add to what waits
+            self._workshop.warm_up()
+        self._warm = True
 
     def close(self) -> None:
         self._workshop.close()
@@ -47,11 +50,13 @@ class Viewer:
         key = (view, name, *choices)
         task = self._looks.get(key)
         if task is None:
-            if len(self._looks) >= MAX_WAITING:
+            if sum(not each.done() for each in self._looks.values()) >= MAX_WAITING:
                 raise BusyError(f"{MAX_WAITING} views are being drawn already; try again in a moment")
             task = self._looks[key] = asyncio.create_task(self._workshop.do(look, self.url, *key))
-            task.add_done_callback(lambda _: self._forget(key))
+            task.add_done_callback(lambda done: self._forget(key, done))
         return await asyncio.shield(task)  # others may be waiting for it, too
 
-    def _forget(self, key: tuple[Any, ...]) -> None:
+    def _forget(self, key: tuple[Any, ...], done: asyncio.Task[bytes]) -> None:
+        if not done.cancelled():
+            done.exception()  # all who asked may be gone: then nobody else takes notice of it
         asyncio.get_running_loop().call_later(KEPT_S[key[0]], self._looks.pop, key, None)

@@ -4,6 +4,7 @@
 Ebbtide.source = (() => {
   const RETRY_MS = [500, 1000, 2000, 4000]; // between attempts to reach the service again
   const SILENT_MS = 40000; // without a word, not even that all is well: the line is dead
+  const LONGEST_ID = 1 << 16; // characters of the stream that are kept to find the last id in
   const KEY = "ebbtide token";
 
   class Refused extends Error {
@@ -13,12 +14,14 @@ Ebbtide.source = (() => {
     }
   }
 
+  class Lost extends Error {} // the service cannot be reached
+
   // --- the service ----------------------------------------------------------------------------------------
 
   async function call(path, options = {}) {
     const token = sessionStorage.getItem(KEY);
     const headers = token ? { Authorization: `Bearer ${token}` } : {};
-    const answer = await fetch(path, { headers, cache: "no-store", ...options });
+    const answer = await reached(fetch(path, { headers, cache: "no-store", ...options }));
     if (answer.ok) return answer;
     const body = await answer.json().catch(() => ({}));
     throw new Refused(answer.status, body.error ? body.error.message : `the service answered ${answer.status}`);
@@ -26,9 +29,10 @@ Ebbtide.source = (() => {
 
   const at = (name) => `/studies/${encodeURIComponent(name)}`;
   const query = (values) => new URLSearchParams(Object.entries(values).filter(([, given]) => given !== null));
-  const get = async (path) => (await call(path)).json();
+  const reached = (promise) => promise.catch((error) => { throw new Lost(error.message); });
+  const get = async (path) => { const answer = await call(path); return reached(answer.json()); };
 
-  // Call `news` whenever something happened, `connected` when the line stands, `lost` when it does not.
+  // Call `news` with how much was asked and told whenever something happened, `connected` when the line stands, `lost` when it does not.
   async function follow(name, { news, connected, lost, refused }) {
     for (let attempt = 0; ; attempt += 1) {
       const ending = new AbortController();
@@ -38,14 +42,21 @@ Ebbtide.source = (() => {
         listen();
         const answer = await call(`${at(name)}/events`, { signal: ending.signal });
         const reader = answer.body.getReader(), decoder = new TextDecoder();
+        let heard = "";
         attempt = 0;
         connected();
-        for (let part = await reader.read(); !part.done; part = await reader.read()) {
+        for (let part = await reached(reader.read()); !part.done; part = await reached(reader.read())) {
           listen();
-          if (decoder.decode(part.value, { stream: true }).includes("data:")) news();
+          heard = (heard + decoder.decode(part.value, { stream: true })).slice(-LONGEST_ID);
+          const ids = [...heard.matchAll(/^id: (\d+)\.(\d+)$/gm)];
+          if (!ids.length) continue;
+          const [id, asked, told] = ids.at(-1);
+          heard = heard.slice(ids.at(-1).index + id.length);
+          news(Number(asked), Number(told));
         }
       } catch (error) {
         if (error instanceof Refused && error.status < 500 && error.status !== 429) return refused(error);
+        if (!(error instanceof Refused) && !(error instanceof Lost)) throw error;
       } finally {
         clearTimeout(silence);
       }
@@ -80,5 +91,5 @@ Ebbtide.source = (() => {
     };
   }
 
-  return { service, written, Refused };
+  return { service, written, Refused, Lost };
 })();

@@ -1,0 +1,301 @@
+// The page of one study: what is chosen, what is known, and putting it into the document.
+"use strict";
+
+Ebbtide.study = (() => {
+  const { number, uncertain, count, value, span } = Ebbtide.format;
+  const { Refused, Lost } = Ebbtide.source;
+  const { find, element, row, mode, written, source, moment, status, problem, command, askForToken } = Ebbtide.parts;
+  const { algorithm } = Ebbtide.studies;
+
+  const REFRESH_MS = 1000; // between two looks at most, and three times as long as a look takes
+  const IDLE_MS = 15000; // time passes for the model even if nothing happens
+  const LENGTHS = [250, 1000, 5000, null]; // observations to show; null: all
+  const NEWEST = 7;
+  const CONFIG = { displayModeBar: false, responsive: true, showTips: false, doubleClick: "reset" };
+
+  // --- choices, kept in the address ---------------------------------------------------------------------------
+
+  const choices = new URLSearchParams(location.hash.slice(1));
+  function choose(name, chosen) {
+    choices.set(name, chosen);
+    history.replaceState(null, "", `#${choices}`);
+  }
+  const chosenLast = () => { const given = Number(choices.get("last") ?? LENGTHS[0]); return LENGTHS.includes(given) ? given : null; };
+  const chosenKind = () => (choices.get("kind") === "std" ? "std" : "mean");
+
+  // --- figures --------------------------------------------------------------------------------------------------------
+
+  const FIGURES = {
+    objective: "Objective", map: "What the model believes", size: "Dataset", relevance: "Relevance of what is active",
+    timescale: "Timescale", lengthscale: "Lengthscales", noise: "Noise", response: "Response time",
+  };
+
+  function setUpFigures() {
+    for (const [id, title] of Object.entries(FIGURES)) {
+      const plot = element("div", undefined, "plot"), heading = element("h2", title);
+      heading.id = `${id}-title`;
+      find(id).setAttribute("aria-labelledby", heading.id);
+      plot.setAttribute("role", "img");
+      find(id).prepend(heading);
+      find(id).append(element("p", undefined, "keys"), plot, element("figcaption"));
+    }
+  }
+
+  const loaded = new Promise((resolve) => addEventListener("load", resolve)); // Plotly, too
+
+  function draw(id, figure) {
+    const plot = find(id).querySelector(".plot"), caption = find(id).querySelector("figcaption");
+    caption.textContent = figure.caption ?? "";
+    if (figure.empty) {
+      Plotly.purge(plot);
+      plot.replaceChildren(element("p", figure.empty));
+      plot.classList.add("blank");
+      plot.setAttribute("aria-label", figure.empty);
+      return;
+    }
+    if (plot.classList.contains("blank")) { plot.replaceChildren(); plot.classList.remove("blank"); }
+    plot.setAttribute("aria-label", figure.label);
+    find(id).querySelector(".keys").replaceChildren(...(figure.keys ?? []).map(([mark, name]) => element("span", name, `key ${mark}`)));
+    figure.layout.xaxis.nticks = Math.max(3, Math.floor(plot.clientWidth / 110));
+    Plotly.react(plot, figure.data, figure.layout, CONFIG);
+  }
+
+  class StudyPage {
+    constructor(name) {
+      this.name = name;
+      this.view = this.trail = null;
+      this.looking = this.again = this.trailing = false;
+      this.timer = 0;
+      this.heard = [0, 0]; // what was asked and told, by the stream
+      [this.inSight, this.drawn, this.stale] = [new Set(), new Set(), new Set()];
+    }
+
+    begin() {
+      document.title = `${this.name} · ebbtide`;
+      find("crumb").textContent = ` / ${this.name}`;
+      find("study").querySelector("h1").textContent = this.name;
+      if (written) { this.look(); status("", ""); return; }
+      status("Connecting", "");
+      source.follow(this.name, {
+        connected: () => { status("live", "live"); this.look(); },
+        news: (asked, told) => { this.heard = [asked, told]; this.soon(); },
+        lost: () => status(this.view ? "Connection lost; trying again. What is shown is what was known" : "Cannot reach the service; trying again", "lost"),
+        refused: (error) => this.refused(error),
+      });
+      document.addEventListener("visibilitychange", () => { if (!document.hidden) this.look(); });
+    }
+
+    refused(error) {
+      if (error.status === 401) return askForToken(() => this.begin());
+      if (error.status === 404) return problem(`There is no study “${this.name}”`, "It was deleted, or never created.");
+      return problem("The service refused", error.message);
+    }
+
+    // Look again, but not more often than what is seen can be taken in.
+    soon() {
+      if (this.timer || document.hidden) return;
+      const wait = Math.max(REFRESH_MS, 3 * (this.took ?? 0)) - (performance.now() - (this.looked ?? -Infinity));
+      this.timer = setTimeout(() => { this.timer = 0; this.look(); }, Math.max(0, wait));
+    }
+
+    async look() {
+      if (this.looking) { this.again = true; return; }
+      this.looking = true;
+      const began = (this.looked = performance.now());
+      const last = chosenLast(), parameter = choices.get("parameter");
+      try {
+        const view = await source.study(this.name, last, parameter);
+        await loaded;
+        this.behind = view.study.asked < this.heard[0] || view.study.told < this.heard[1]; // others' look, a moment old
+        if (this.trail?.last !== last) this.trail = null;
+        this.view = { ...view, last };
+        await this.show();
+        this.follow(last);
+      } catch (error) {
+        if (error instanceof Refused && error.status === 422 && choices.has("parameter")) { choices.delete("parameter"); this.again = true; }
+        else if (error instanceof Refused && error.status < 500) this.refused(error);
+        else if (error instanceof Lost || error instanceof Refused) this.soon(); // the line is down, which the stream says, or too much is asked
+        else throw error;
+      } finally {
+        this.took = performance.now() - began;
+        this.looking = false;
+      }
+      clearTimeout(this.idle);
+      if (!written) this.idle = setTimeout(() => { if (!document.hidden) this.look(); }, IDLE_MS);
+      if (this.again) { this.again = false; this.look(); }
+      else if (this.behind) this.soon();
+    }
+
+    // The recommendations of the past come a few at a time.
+    async follow(last) {
+      if (this.trailing || !this.view.model) return;
+      this.trailing = true;
+      try {
+        let trail;
+        do {
+          trail = await source.trail(this.name, last);
+          if (chosenLast() !== last) return;
+          const grown = this.trail?.last !== last || trail.time.at(-1) !== this.trail.time.at(-1);
+          this.trail = { ...trail, last };
+          if (grown || !trail.missing) this.draw("map"); // not for each of the few that come in between
+        } while (trail.missing);
+      } catch (error) { if (!(error instanceof Refused) && !(error instanceof Lost)) throw error; } finally { this.trailing = false; }
+    }
+
+    async show() {
+      const { study, model, why } = this.view;
+      find("problem").hidden = find("token").hidden = true;
+      find("study").hidden = false;
+      find("about").replaceChildren(`${study.direction === "maximize" ? "Maximizes" : "Minimizes"} by ${algorithm(study)}, created `, moment(study.created, true));
+      const nothing = study.told === 0;
+      find("first").hidden = !nothing;
+      find("pictures").hidden = nothing;
+      find("why").hidden = !why || nothing;
+      find("why").textContent = why ?? "";
+      this.showNumbers();
+      this.showParameters();
+      if (nothing) return this.showFirst();
+      this.showBest();
+      this.showNewest();
+      this.showGuards();
+      find("best").hidden = find("map").hidden = !model;
+      await this.redraw();
+    }
+
+    // One figure at a time, so that the page answers in between; those out of sight when they come into it.
+    async redraw() {
+      if (!this.view || this.view.study.told === 0) return;
+      const turn = (this.turn = (this.turn ?? 0) + 1);
+      this.stale = new Set(Object.keys(FIGURES));
+      for (const id of Object.keys(FIGURES)) {
+        if (this.inSight.has(id) || !this.drawn.has(id)) this.draw(id);
+        await new Promise((resolve) => setTimeout(resolve));
+        if (this.turn !== turn) return;
+      }
+    }
+
+    draw(id) {
+      if (id === "map" && !this.view.model) return;
+      this.stale.delete(id);
+      this.drawn.add(id);
+      draw(id, id === "map" ? Ebbtide.figures.map(this.view, chosenKind(), this.trail) : Ebbtide.figures[id](this.view));
+    }
+
+    watchSight() {
+      const observer = new IntersectionObserver((changes) => {
+        for (const { target, isIntersecting } of changes) {
+          this.inSight[isIntersecting ? "add" : "delete"](target.id);
+          if (isIntersecting && this.stale.has(target.id)) this.draw(target.id);
+        }
+      }, { rootMargin: "100px" });
+      for (const id of Object.keys(FIGURES)) observer.observe(find(id));
+    }
+
+    showNumbers() {
+      const { study, asks } = this.view, wall = Ebbtide.figures.isWall(this.view);
+      const newest = (column) => column.findLast((each) => each !== null) ?? null;
+      const facts = [
+        ["Told", count(study.told), study.failed ? ` ${count(study.failed)} failed` : ""],
+        ["Active", count(study.active), ""],
+        ["Removed", count(study.removed), ""],
+        ["Last told", moment(study.last_told, wall), ""],
+        ["Timescale", span(newest(asks.timescale), wall), ""],
+        ["Response", span(newest(asks.response), wall), ""],
+      ];
+      find("figures").replaceChildren(...facts.map(([term, fact, more]) => {
+        const box = element("div"), said = element("dd");
+        said.append(fact, ...(more ? [element("small", more)] : []));
+        box.append(element("dt", term), said);
+        return box;
+      }));
+    }
+
+    showParameters() {
+      const names = Object.keys(this.view.study.space), select = find("parameter");
+      if ([...select.options].map((option) => option.value).join("\n") !== names.join("\n")) {
+        select.replaceChildren(...names.map((name) => { const option = element("option", name); option.value = name; return option; }));
+      }
+      select.value = this.view.model ? this.view.model.map.parameter : names[0];
+    }
+
+    showFirst() {
+      const hint = find("first").querySelector(".hint"), box = find("first").querySelector(".command");
+      box.hidden = mode !== "service" || !Ebbtide.figures.isWall(this.view);
+      hint.textContent = box.hidden ? "The pictures come with the first observation." : "Ask what to measure, or tell what you have measured; this line tells a first value:";
+      const params = Object.fromEntries(Object.entries(this.view.study.space).map(([name, parameter]) => [name, middle(parameter)]));
+      command(box, `/studies/${encodeURIComponent(this.name)}/tell`, { params, value: 1.0 });
+    }
+
+    showBest() {
+      const best = this.view.model?.recommendation;
+      if (!best) return;
+      const [said, caption] = [find("best").querySelector(".value"), find("best").querySelector(".caption")];
+      const [mean, deviation] = uncertain(best.mean, best.std);
+      said.replaceChildren(mean, element("small", ` ± ${deviation}`));
+      find("best").querySelector("tbody").replaceChildren(...Object.entries(best.params).map(([name, each]) => {
+        const head = element("th", name, "name");
+        head.scope = "row";
+        const cell = element("td", value(each), "number");
+        cell.title = String(each);
+        return row([head, cell]);
+      }));
+      caption.replaceChildren("Expected value ± deviation, by the model, as of ", moment(best.time, Ebbtide.figures.isWall(this.view)), ".");
+    }
+
+    showNewest() {
+      const { observations, study } = this.view, names = Object.keys(study.space);
+      const heads = ["When", "Value", ...names].map((name, i) => { const head = element("th", name, i === 1 ? "number" : ""); head.scope = "col"; return head; });
+      find("newest").querySelector("thead").replaceChildren(row(heads));
+      const last = observations.line.map((_, i) => i).slice(-NEWEST).reverse();
+      find("newest").querySelector("tbody").replaceChildren(...last.map((i) => {
+        const when = element("td");
+        when.append(moment(observations.time[i], Ebbtide.figures.isWall(this.view)));
+        const said = element("td", observations.value[i] === null ? "failed" : number(observations.value[i]), "number");
+        const made = row([when, said, ...names.map((name) => element("td", value(observations.params[name][i])))]);
+        if (!observations.active[i]) made.className = "gone";
+        return made;
+      }));
+    }
+
+    showGuards() {
+      const guards = Object.entries(this.view.model?.guards ?? {}).filter(([, times]) => times > 0);
+      find("guards").hidden = !guards.length;
+      find("guards").querySelector("ul").replaceChildren(...guards.map(([name, times]) => element("li", `${name}: ${times === 1 ? "once" : `${count(times)} times`}`)));
+    }
+  }
+
+  function middle(parameter) {
+    if (parameter.type === "categorical") return parameter.choices[0];
+    const half = parameter.log ? Math.sqrt(parameter.low * parameter.high) : (parameter.low + parameter.high) / 2;
+    if (parameter.type === "int") return Math.round(half);
+    const rounded = Number(half.toPrecision(4));
+    return rounded >= parameter.low && rounded <= parameter.high ? rounded : half;
+  }
+
+  function setUpChoices(page) {
+    find("last").replaceChildren(...LENGTHS.map((length) => {
+      const option = element("option", length === null ? "all observations" : `last ${count(length)} observations`);
+      option.value = length ?? "all";
+      return option;
+    }));
+    find("last").value = chosenLast() ?? "all";
+    find("last").addEventListener("change", () => { choose("last", find("last").value); page.look(); });
+    find("parameter").addEventListener("change", () => { choose("parameter", find("parameter").value); page.look(); });
+    for (const radio of document.querySelectorAll("input[name=kind]")) {
+      radio.checked = radio.value === chosenKind();
+      radio.addEventListener("change", () => { choose("kind", radio.value); page.draw("map"); });
+    }
+  }
+
+  // Begin to show a study; what to do when the theme changes.
+  function show(name) {
+    const page = new StudyPage(name);
+    setUpFigures();
+    page.watchSight();
+    setUpChoices(page);
+    page.begin();
+    return () => page.redraw();
+  }
+
+  return { show };
+})();
