@@ -105,7 +105,6 @@ Ebbtide.study = (() => {
       const last = chosenLast(), parameter = choices.get("parameter");
       try {
         const view = await source.study(this.name, last, parameter);
-        await loaded;
         this.behind = view.study.asked < this.heard[0] || view.study.told < this.heard[1]; // others' look, a moment old
         if (this.trail?.last !== last) this.trail = null;
         this.view = { ...view, last };
@@ -159,6 +158,7 @@ Ebbtide.study = (() => {
       this.showNewest();
       this.showGuards();
       find("best").hidden = find("map").hidden = !model;
+      await loaded; // the words need not wait for Plotly
       await this.redraw();
     }
 
