@@ -61,6 +61,7 @@ def main() -> None:
         url = f"sqlite:///{folder}/s.db"
         make(url, options.told)
         with served(url) as port:
+            time.sleep(5.0)  # its processes have woken up
             opening(port, options.told)
             abuse(port, options.times)
 

@@ -257,7 +257,6 @@ def check_excerpt(story, storage, last):
     since = [first_ask, *(number + 1 for number in numbers)]
     gone = [sum(len(asked.removed) for asked in story.asked[a:b]) for a, b in pairwise(since)]
     assert seen.removed == gone
-    assert sorted(seen.removals) == [(ask, line) for ask, line in story.removals if ask >= first_ask]
     return seen
 
 
@@ -311,7 +310,6 @@ def test_an_excerpt_of_nothing_is_empty(tmp_path, last):
     with closing(Storage.of(url(tmp_path / "s.db"), read_only=True)) as storage:
         seen = Excerpt.of(storage.journal("edge"), storage.summary("edge"), last, ())
     assert (list(seen.lines), seen.observations, seen.asks, seen.active, seen.removed) == ([], {}, [], [], [])
-    assert seen.removals == []
 
 
 def test_an_excerpt_of_tells_alone_and_of_asks_alone(tmp_path):
@@ -367,9 +365,7 @@ def test_what_is_worked_out_of_the_past_is_what_was_recommended_then(story, stor
     assert all(len(active_after(story, number)) == story.asked[number].active for number in numbers)
     wholly_gone = [number for number in numbers if not active_after(story, number) & set(story.active)]
     assert wholly_gone  # nothing is left of what the model knew then
-    watched.recommend_after(
-        stored.journal("edge").asks_numbered(numbers), stored.journal("edge").removals_since(N_INITIAL)
-    )
+    watched.recommend_after(stored.journal("edge").asks_numbered(numbers))
     for number in numbers:
         agree(watched.recommended(number), story.recommended[number])
     assert watched.recommended(N_INITIAL + 2) is None
@@ -378,7 +374,7 @@ def test_what_is_worked_out_of_the_past_is_what_was_recommended_then(story, stor
 def test_the_past_is_worked_out_without_touching_the_present(story, stored):
     watched, fresh = Watched(stored.journal("edge")), Watched(stored.journal("edge"))
     before = watched.reasoner.recommend(watched.moment)
-    watched.recommend_after(stored.journal("edge").asks_numbered([60, 100]), stored.journal("edge").removals_since(60))
+    watched.recommend_after(stored.journal("edge").asks_numbered([60, 100]))
     assert watched.reasoner.recommend(watched.moment) == before == fresh.reasoner.recommend(fresh.moment)
     assert watched.reasoner.state == fresh.reasoner.state
     assert watched.reasoner.ledger.lines.tolist() == fresh.reasoner.ledger.lines.tolist() == story.active
@@ -389,7 +385,7 @@ def test_only_so_much_of_the_past_is_remembered(stored, monkeypatch):
     watched = Watched(stored.journal("edge"))
     for number in (50, 51, 52):
         journal = stored.journal("edge")
-        watched.recommend_after(journal.asks_numbered([number]), journal.removals_since(number))
+        watched.recommend_after(journal.asks_numbered([number]))
     assert [watched.recommended(number) is None for number in (50, 51, 52)] == [True, False, False]
 
 

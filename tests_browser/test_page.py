@@ -12,7 +12,7 @@ import urllib.parse
 from pathlib import Path
 
 import pytest
-from conftest import SPACE, radio_link, trace, until, wait, wait_for_pictures
+from conftest import ARGUMENTS, CHROMIUM, SPACE, radio_link, trace, until, wait, wait_for_pictures
 from serving import served
 
 import ebbtide as eb
@@ -492,3 +492,38 @@ def test_a_file_is_looked_at_read_only(gallery, opened, tmp_path):
         process.wait(30)
         process.stdout.close()
     assert database.read_bytes() == before
+
+
+# --- browsers that end badly (perf/dashboard.py does it a hundred times, and takes the time of the tells) -------------
+
+
+def test_browsers_that_are_killed_or_stalled_cost_no_tell(server, study, tmp_path):
+    stop, confirmed = threading.Event(), []
+
+    def tell_on():
+        while not stop.is_set():
+            tell(study, float(len(confirmed)))
+            confirmed.append(1)
+
+    thread = threading.Thread(target=tell_on)
+    thread.start()
+    try:
+        for number in range(6):
+            profile = f"--user-data-dir={tmp_path / str(number)}"
+            command = [CHROMIUM, "--headless", *ARGUMENTS, profile, "--remote-debugging-port=0"]
+            browser = subprocess.Popen(
+                [*command, view_of(server, "edge-7")], stderr=subprocess.DEVNULL, start_new_session=True
+            )
+            time.sleep(1.0 + 0.5 * number)
+            if number % 2:
+                os.killpg(browser.pid, signal.SIGSTOP)
+                time.sleep(0.5)
+            os.killpg(browser.pid, signal.SIGKILL)
+            browser.wait()
+    finally:
+        stop.set()
+        thread.join()
+    assert server.call("GET", "/studies/edge-7").json["told"] == len(confirmed) > 100
+    streams = re.search(r'events",status="200"\} (\d+)', server.call("GET", "/metrics").body.decode())
+    assert int(streams[1]) >= 2  # they did follow
+    assert server.alive()

@@ -70,7 +70,7 @@ class Lookout:
             unknown = [ask for ask in asks if watched.recommended(int(ask.trial.id)) is None]
             newest = unknown[-TRAIL_AT_ONCE:]
             if newest:
-                watched.recommend_after(newest, excerpt.removals)
+                watched.recommend_after(newest)
         known = [best for ask in asks if (best := watched.recommended(int(ask.trial.id))) is not None]
         names = watched.reasoner.space.parameters
         return {
@@ -160,7 +160,7 @@ def _model(
     mean, std = reasoner.field([best.params], times, now)
     return {
         "recommendation": wire.recommendation(best),
-        "prediction": {"time": times.tolist(), "mean": short(mean[:, 0]), "std": short(std[:, 0])},
+        "prediction": {"time": times.tolist(), "mean": short(mean[:, 0].tolist()), "std": short(std[:, 0].tolist())},
         "map": _map(watched, best, parameter or next(iter(reasoner.space.parameters)), times, now),
         "relevance": _relevance(watched, active, now),
         "pending": len(reasoner.ledger.pending),
@@ -183,8 +183,8 @@ def _map(watched: Watched, best: Recommendation, name: str, times: Array, now: f
         "parameter": name,
         "time": times.tolist(),
         "value": values,
-        "mean": [short(row, digits(mean.flat)) for row in mean.T],
-        "std": [short(row, digits(std.flat)) for row in std.T],
+        "mean": _short_rows(mean.T),
+        "std": _short_rows(std.T),
     }
 
 
@@ -206,7 +206,7 @@ def _relevance(watched: Watched, active: Mapping[int, Observation], now: float) 
     if reasoner.algorithm.temporal is None:
         return None
     scores = reasoner.relevance(now) if active else np.empty(0)  # in the order of the lines
-    return _observations(active, reasoner.space.parameters) | {"score": short(scores)}
+    return _observations(active, reasoner.space.parameters) | {"score": short(scores.tolist())}
 
 
 def short(values: Iterable[float | None], kept: int | None = None) -> list[float | None]:
@@ -214,6 +214,11 @@ def short(values: Iterable[float | None], kept: int | None = None) -> list[float
     given = [None if value is None or not isfinite(value) else value for value in values]
     kept = kept or digits(value for value in given if value is not None)
     return [None if value is None else float(f"{value:.{kept}g}") for value in given]
+
+
+def _short_rows(matrix: Array) -> list[list[float | None]]:
+    kept = digits(matrix[np.isfinite(matrix)].tolist())
+    return [short(row, kept) for row in matrix.tolist()]
 
 
 def digits(values: Iterable[float]) -> int:

@@ -48,8 +48,9 @@ class Watched:
         """What was recommended after an ask, if that is known already."""
         return self._recommended.get(ask)
 
-    def recommend_after(self, asks: Sequence[Ask], removals: Sequence[tuple[int, int]]) -> None:
-        """Work out what was recommended after some asks. `removals` are those of the first of them and of all later."""
+    def recommend_after(self, asks: Sequence[Ask]) -> None:
+        """Work out what was recommended after some asks."""
+        removals = self.journal.removals_since(min(int(ask.trial.id) for ask in asks))
         at, line = np.array(removals, dtype=int).reshape(-1, 2).T
         current = self.reasoner.ledger.lines
         for ask in asks:

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ebbtide.archive import Ask
+from ebbtide.arrays import Rows
 from ebbtide.errors import ConfigurationError
 from ebbtide.records import Observation
 from ebbtide.storage import Journal, Summary
 
 LENGTHS = (250, 1000, 5000)  # observations that one may choose to see; or all
-POINTS = 800  # of the log that a picture shows, and of what is active as many again
+POINTS = 500  # of the log that a picture shows, and of what is active as many again
 STEPS = 400  # asks
 NEWEST = 7  # observations, and the last ask, are there in any case
 
@@ -28,7 +29,6 @@ class Excerpt:
     asks: list[Ask]
     active: list[int]  # how many observations were active after each ask,
     removed: list[int]  # and how many were removed since the one shown before
-    removals: list[tuple[int, int]]  # (ask, line), of all asks since the first that is shown
 
     @classmethod
     def of(cls, journal: Journal, summary: Summary, last: int | None, active: Iterable[int]) -> "Excerpt":
@@ -37,17 +37,23 @@ class Excerpt:
         lines = thinned(first, summary.told, POINTS)
         within = [line for line in active if line >= first]
         kept = within[:: thinned(0, len(within), POINTS).step]
-        asks = journal.asks_numbered([*thinned(first_ask, summary.asked, STEPS), summary.asked - 1])
-        removals = journal.removals_since(first_ask)
-
-        numbers, told = [int(ask.trial.id) for ask in asks], np.array([ask.told for ask in asks], dtype=int)
-        so_far = np.searchsorted([ask for ask, _ in removals], numbers, "right")
-        removed = summary.removed - len(removals) + so_far
+        numbers = thinned(first_ask, summary.asked, STEPS)
+        asks = journal.asks_numbered([*numbers, summary.asked - 1])
+        told = np.array([ask.told for ask in asks], dtype=int)
+        between = _removed(journal, [int(ask.trial.id) for ask in asks], first_ask, numbers.step)
+        removed = summary.removed - between.sum() + np.cumsum(between)
         failed = np.searchsorted(journal.failures(), told)
-        between = np.diff(so_far, prepend=0)
         newest = range(max(first, summary.told - NEWEST), summary.told)
         observations = journal.numbered(sorted({*lines, *kept, *newest}))
-        return cls(lines, observations, asks, (told - failed - removed).tolist(), between.tolist(), removals)
+        return cls(lines, observations, asks, (told - failed - removed).tolist(), between.tolist())
+
+
+def _removed(journal: Journal, asks: list[int], first: int, stride: int) -> Rows:
+    """How many were removed by each ask and by those since the one shown before; asks are shown every `stride`."""
+    removed = np.zeros(len(asks), dtype=int)
+    for block, number in journal.removals_by_blocks(first, stride):
+        removed[np.searchsorted(asks, min(block * stride, asks[-1]))] += number
+    return removed
 
 
 def _beginning(journal: Journal, summary: Summary, last: int | None) -> tuple[int, int]:

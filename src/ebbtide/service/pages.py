@@ -35,7 +35,6 @@ def pages(reading: Reading, mode: assets.Mode) -> APIRouter:
     @routes.get("/")
     @routes.get("/view/{name}")
     async def page() -> Response:
-        reading.viewer.warm_up()  # while the browser fetches the rest
         content = await asyncio.to_thread(assets.page, mode)  # at first it takes a while, for which no tell shall wait
         return Response(content, media_type="text/html; charset=utf-8", headers=PAGE_HEADERS)
 

@@ -35,13 +35,10 @@ class Viewer:
     def __init__(self, url: str) -> None:
         self.url = url
         self._workshop = Workshop(1, NICENESS)
-        self._warm = False
         self._looks: dict[tuple[Any, ...], asyncio.Task[bytes]] = {}
 
     def warm_up(self) -> None:
-        if not self._warm:  # or each visitor would add to what waits
-            self._workshop.warm_up()
-        self._warm = True
+        self._workshop.warm_up()
 
     def close(self) -> None:
         self._workshop.close()

@@ -173,7 +173,7 @@ class Database:
         with self._clearly():
             self._connection.executemany(statement, rows)
 
-    def rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+    def rows(self, query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
         with self._clearly():
             return self._connection.execute(query, values).fetchall()
 

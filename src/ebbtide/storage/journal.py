@@ -138,6 +138,14 @@ class Journal:
             "SELECT ask, line FROM removals WHERE study = ? AND ask >= ? ORDER BY ask", (self.study, ask)
         )
 
+    def removals_by_blocks(self, first: int, size: int) -> list[tuple[int, int]]:
+        """(block, how many): removed by the asks after (block − 1)·size, up to block·size, from ask `first` on."""
+        return self.database.rows(
+            "SELECT (ask + :size - 1) / :size AS block, count(*) FROM removals INDEXED BY removals_of_an_ask "
+            "WHERE study = :study AND ask >= :first GROUP BY block ORDER BY block",
+            {"study": self.study, "first": first, "size": size},
+        )
+
     # --- resuming: the last state, and what is active and pending, without replaying the rest ------------------
 
     def restore(self, ledger: Ledger) -> State:

@@ -41,6 +41,7 @@ Ebbtide.study = (() => {
     }
   }
 
+  const pause = () => new Promise((resolve) => setTimeout(resolve));
   const loaded = new Promise((resolve) => addEventListener("load", resolve)); // Plotly, too
 
   function draw(id, figure) {
@@ -74,7 +75,8 @@ Ebbtide.study = (() => {
       document.title = `${this.name} · ebbtide`;
       find("crumb").textContent = ` / ${this.name}`;
       find("study").querySelector("h1").textContent = this.name;
-      if (written) { this.look(); status("", ""); return; }
+      this.look();
+      if (written) { status("", ""); return; }
       status("Connecting", "");
       source.follow(this.name, {
         connected: () => { status("live", "live"); this.look(); },
@@ -158,7 +160,8 @@ Ebbtide.study = (() => {
       this.showNewest();
       this.showGuards();
       find("best").hidden = find("map").hidden = !model;
-      await loaded; // the words need not wait for Plotly
+      await loaded; // the words need not wait for Plotly,
+      await pause(); // nor for the pictures
       await this.redraw();
     }
 
@@ -169,7 +172,7 @@ Ebbtide.study = (() => {
       this.stale = new Set(Object.keys(FIGURES));
       for (const id of Object.keys(FIGURES)) {
         if (this.inSight.has(id) || !this.drawn.has(id)) this.draw(id);
-        await new Promise((resolve) => setTimeout(resolve));
+        await pause();
         if (this.turn !== turn) return;
       }
     }
