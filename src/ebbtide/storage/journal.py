@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
+import numpy as np
+
 from ebbtide.archive import Ask, News
 from ebbtide.errors import StorageError, UnknownStudyError
 from ebbtide.ledger import RECENT, REMEMBERED_ASKS, Ledger
@@ -180,9 +182,15 @@ class Journal:
                 (self.study, RECENT),
             )
             ledger.count_values(values, [time for (time,) in reversed(newest)], first, last)
-        active = f"{OBSERVATION} AND t.value IS NOT NULL AND r.line IS NULL ORDER BY t.line"
-        for row in self.database.rows(active, (self.study,)):
-            ledger.restore(row[0], observation_of(row))
+        for line, observation in self.numbered(self._active(told)).items():
+            ledger.restore(line, observation)
+
+    def _active(self, told: int) -> list[int]:
+        """The lines that are active, of so many. To join tells with removals would take ten times as long."""
+        removed = self.database.rows("SELECT line FROM removals WHERE study = ?", (self.study,))
+        inactive = [*(line for (line,) in removed), *self.failures()]
+        active: list[int] = np.setdiff1d(np.arange(told), inactive).tolist()
+        return active
 
     def close(self) -> None:
         self.database.close()

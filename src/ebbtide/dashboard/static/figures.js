@@ -148,6 +148,7 @@ Ebbtide.figures = (() => {
     return { data, layout, label, caption, keys };
   }
 
+  // The axis of a parameter, and the place of a value on it. Along a float, rows of a map are evenly spaced.
   function valueAxis(view, name, colours) {
     const parameter = view.study.space[name];
     if (parameter.type === "categorical") {
@@ -156,8 +157,9 @@ Ebbtide.figures = (() => {
     }
     const whole = parameter.type === "int";
     const ends = whole ? [parameter.low - 0.5, parameter.high + 0.5] : [parameter.low, parameter.high];
-    if (parameter.log) return { place: (v) => v, axis: axis(colours, plain(name), { ...logAxis(ends), range: ends.map((v) => Math.log10(Math.max(v, 0.5 * parameter.low))) }), steps: whole };
-    return { place: (v) => v, axis: axis(colours, plain(name), { exponentformat: "power", range: ends, nticks: 8 }), steps: whole };
+    if (!parameter.log) return { place: (v) => v, axis: axis(colours, plain(name), { exponentformat: "power", range: ends, nticks: 8 }), steps: whole };
+    const ticks = logAxis(ends), range = ends.map((v) => Math.log10(Math.max(v, 0.5 * parameter.low)));
+    return { place: Math.log10, axis: axis(colours, plain(name), { tickvals: ticks.tickvals.map(Math.log10), ticktext: ticks.ticktext, range }), steps: false, uneven: whole };
   }
 
   // What was recommended in the course of time, and is now. Between points that are further apart than the timescale
@@ -177,10 +179,21 @@ Ebbtide.figures = (() => {
     return { times, values, broken };
   }
 
+  // Observations on the same step are spread out over it, each always to the same place.
+  const aside = (line) => 0.6 * ((line * 0.618034) % 1) - 0.3;
+
+  // A grid that is known to be even is smoothed by the browser; otherwise every pixel would be worked out here.
+  function grid(view, time, rows, { steps, uneven }) {
+    const first = moments(view, [time[0]])[0], step = (time[1] - time[0]) * (isWall(view) ? 1000 : 1);
+    const across = { x0: first, dx: step, zsmooth: "fast" };
+    if (steps || uneven || rows.length < 2) return { ...across, y: rows, zsmooth: false };
+    return { ...across, y0: rows[0], dy: (rows.at(-1) - rows[0]) / (rows.length - 1) };
+  }
+
   function map(view, kind, trail) {
     const colours = theme(), told = view.observations, { parameter, time, value: values } = view.model.map;
     const y = valueAxis(view, parameter, colours);
-    const projected = told.params[parameter].map(y.place);
+    const projected = told.params[parameter].map((each, i) => y.place(each) + (y.steps ? aside(told.line[i]) : 0));
     const active = where(told.value, (v, i) => v !== null && told.active[i]);
     const removed = where(told.value, (v, i) => v !== null && !told.active[i]);
     const best = view.model.recommendation;
@@ -190,7 +203,7 @@ Ebbtide.figures = (() => {
     const rows = values.map(y.place);
     const data = [
       {
-        type: "heatmap", x: moments(view, time), y: rows, z: view.model.map[kind], zsmooth: y.steps ? false : "best",
+        type: "heatmap", ...grid(view, time, rows, y), z: view.model.map[kind],
         colorscale: [[0, colours.low], [0.5, colours.middle], [1, colours.high]],
         text: values.map((each) => Array(time.length).fill(plain(value(each)))),
         hovertemplate: `${what} <b>%{z:.4~g}</b><br>${plain(parameter)} = %{text}<br>${isWall(view) ? "%{x|%Y-%m-%d %H:%M:%S}" : "at %{x:.4~g}"}<extra></extra>`,

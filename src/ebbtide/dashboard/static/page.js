@@ -7,6 +7,7 @@
   find("zone").textContent = written ? `${zone} Written ${Ebbtide.format.exact(written.made).slice(0, 19)}.` : zone;
   const path = location.pathname, named = path.startsWith("/view/") ? decodeURIComponent(path.slice("/view/".length)) : null;
   const name = written ? written.name : named;
+  if (written) find("home").removeAttribute("href"); // there is no list to go back to
   let redraw = () => {};
   setUpTheme(() => redraw());
   setUpCopying();
