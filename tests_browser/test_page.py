@@ -167,11 +167,13 @@ def test_parameter_kind_window_and_theme_switch_and_stay(gallery, opened):
     until(page, lambda: len(trace(page, "objective", "active") | trace(page, "objective", "removed")) > shown)
 
     light = page.evaluate("getComputedStyle(document.body).backgroundColor")
-    axis_colour = "getComputedStyle(document.querySelector('#size .xtick text')).fill"
+    axis_colour = "getComputedStyle(document.querySelector('#objective .xtick text')).fill"
     light_axis = page.evaluate(axis_colour)
     page.locator("#theme").select_option("dark")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != light
     wait(page, f"{axis_colour} !== {json.dumps(light_axis)}")
+    page.locator("#response").scroll_into_view_if_needed()  # what was out of sight is drawn when it comes into it
+    wait(page, f"{axis_colour.replace('#objective', '#response')} !== {json.dumps(light_axis)}")
 
     page.reload()
     wait_for_pictures(page)

@@ -92,6 +92,7 @@ Ebbtide.parts = (() => {
   // A service with a token: ask for it, then begin again.
   function askForToken(begin) {
     const form = find("token");
+    if (!form.hidden) return; // another request was refused, too
     for (const id of ["studies", "study", "problem"]) find(id).hidden = true;
     form.querySelector(".wrong").textContent = source.hasToken() ? "That was not it." : "";
     source.dropToken();

@@ -129,7 +129,7 @@ Ebbtide.study = (() => {
 
     // The recommendations of the past come a few at a time.
     async follow(last) {
-      if (this.trailing || !this.view.model) return;
+      if (this.trailing || !this.view.model || this.view.study.told === 0) return;
       this.trailing = true;
       try {
         let trail;
