@@ -19,8 +19,7 @@ Mode = Literal["service", "file", "report"]
 
 STATIC = Path(__file__).parent / "static"
 PLOTLY = "plotly.min.js"
-# Plotly takes a second, for which the others need not wait.
-SCRIPTS = ("format.js", "figures.js", "source.js", "parts.js", "studies.js", "study.js", "page.js", PLOTLY)
+SCRIPTS = ("format.js", "figures.js", "source.js", "parts.js", "studies.js", "study.js", "page.js")
 STYLES = ("style.css",)
 TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
 
@@ -53,7 +52,7 @@ class Asset:
 
 @cache
 def assets() -> dict[str, Asset]:
-    return {name: Asset(name, _path(name).read_bytes()) for name in (*STYLES, *SCRIPTS)}
+    return {name: Asset(name, _path(name).read_bytes()) for name in (*STYLES, *SCRIPTS, PLOTLY)}
 
 
 def _path(name: str) -> Path:
@@ -72,18 +71,19 @@ def page(mode: Mode) -> str:
     """The page of a service; its files are fetched from there."""
     styles = [f'<link rel="stylesheet" href="{_address(name)}">' for name in STYLES]
     scripts = [f'<script src="{_address(name)}"></script>' for name in SCRIPTS]
-    return _filled(mode, "", [*styles, *_in_place_of_styles()], scripts)
+    return _filled(mode, _address(PLOTLY), "", [*styles, *_in_place_of_styles()], scripts)
 
 
 def page_in_one(mode: Mode, data: str) -> str:
     """The page with all its files in it, and `data`, a JSON text, as the element `report`."""
     files = assets()
     styles = [files[name].content.decode() for name in STYLES]
-    scripts = [files[name].content.decode() for name in SCRIPTS]
+    scripts = [files[name].content.decode() for name in (*SCRIPTS, PLOTLY)]
     allowed = {"scripts": " ".join(map(_hash, scripts)), "styles": " ".join(map(_hash, styles)), "more": ""}
     policy = html.escape(POLICY.format(**allowed), quote=True).replace("&#x27;", "'")
     return _filled(
         mode,
+        "",
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n',
         [*(f"<style>{style}</style>" for style in styles), *_in_place_of_styles()],
         # In a JSON text, "<" is only in strings, where it may be written otherwise: nothing there can end the element.
@@ -94,8 +94,9 @@ def page_in_one(mode: Mode, data: str) -> str:
     )
 
 
-def _filled(mode: Mode, policy: str, styles: list[str], scripts: list[str]) -> str:
-    parts = {"mode": mode, "policy": policy, "styles": "\n".join(styles), "scripts": "\n".join(scripts)}
+def _filled(mode: Mode, plotly: str, policy: str, styles: list[str], scripts: list[str]) -> str:
+    parts = {"mode": mode, "plotly": plotly, "policy": policy}
+    parts |= {"styles": "\n".join(styles), "scripts": "\n".join(scripts)}
     template = (STATIC / "page.html").read_text(encoding="utf-8")
     return re.sub(r"\{\{(\w+)\}\}", lambda place: parts[place[1]], template)
 

@@ -42,7 +42,25 @@ Ebbtide.study = (() => {
   }
 
   const pause = () => new Promise((resolve) => setTimeout(resolve));
-  const loaded = new Promise((resolve) => addEventListener("load", resolve)); // Plotly, too
+
+  // Plotly takes a second to begin. It is fetched at once, but begins when the words are there; a report holds it itself.
+  const address = document.documentElement.dataset.plotly;
+  const complete = new Promise((resolve) => addEventListener("load", resolve));
+  let fetched = complete, begun = null;
+  function fetchPlotly() {
+    if (address) fetched = fetch(address).catch(() => {});
+  }
+  function plotly() {
+    begun ??= fetched.then(() => (address ? begin(address) : undefined));
+    return begun;
+  }
+  const begin = (source) => new Promise((resolve, reject) => {
+    const script = element("script");
+    script.onload = resolve;
+    script.onerror = () => { begun = null; reject(new Lost("Plotly could not be fetched")); };
+    script.src = source;
+    document.head.append(script);
+  });
 
   function draw(id, figure) {
     const plot = find(id).querySelector(".plot"), caption = find(id).querySelector("figcaption");
@@ -160,14 +178,15 @@ Ebbtide.study = (() => {
       this.showNewest();
       this.showGuards();
       find("best").hidden = find("map").hidden = !model;
-      await loaded; // the words need not wait for Plotly,
-      await pause(); // nor for the pictures
+      await pause(); // the words can be read before Plotly begins,
+      await plotly();
+      await pause(); // and before the first picture
       await this.redraw();
     }
 
     // One figure at a time, so that the page answers in between; those out of sight when they come into it.
     async redraw() {
-      if (!this.view || this.view.study.told === 0) return;
+      if (!window.Plotly || !this.view || this.view.study.told === 0) return; // Plotly draws what is shown when it begins
       const turn = (this.turn = (this.turn ?? 0) + 1);
       this.stale = new Set(Object.keys(FIGURES));
       for (const id of Object.keys(FIGURES)) {
@@ -178,7 +197,7 @@ Ebbtide.study = (() => {
     }
 
     draw(id) {
-      if (id === "map" && !this.view.model) return;
+      if (!window.Plotly || (id === "map" && !this.view.model)) return;
       this.stale.delete(id);
       this.drawn.add(id);
       draw(id, id === "map" ? Ebbtide.figures.map(this.view, chosenKind(), this.trail) : Ebbtide.figures[id](this.view));
@@ -293,6 +312,7 @@ Ebbtide.study = (() => {
   // Begin to show a study; what to do when the theme changes.
   function show(name) {
     const page = new StudyPage(name);
+    fetchPlotly();
     setUpFigures();
     page.watchSight();
     setUpChoices(page);
