@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PERF := .venv-perf/bin
 
-.PHONY: demo test test-browser lint format chaos perf perf-long perf-field perf-variants perf-inference perf-pace perf-service \
+.PHONY: demo test test-browser test-botorch lint format chaos perf perf-long perf-field perf-variants perf-inference perf-pace perf-service \
   perf-resume perf-dashboard soak clean
 
 demo: .venv/.installed
@@ -15,6 +15,10 @@ test: .venv/.installed
 # The dashboard in a real browser, against a real service; screenshots in out/screenshots.
 test-browser: .venv/.browser
 	$(BIN)/pytest tests_browser
+
+# The join to BoTorch, in an environment of its own.
+test-botorch: .venv-botorch/.installed
+	.venv-botorch/bin/pytest tests_botorch -W ignore -W error::ebbtide.errors.EbbtideWarning
 
 lint: .venv/.installed
 	$(BIN)/ruff check .
@@ -81,6 +85,12 @@ soak: .venv/.installed
 	touch $@
 
 # The default build of torch carries gigabytes of GPU code: the pin comes first.
+.venv-botorch/.installed: pyproject.toml
+	$(PYTHON) -m venv .venv-botorch
+	.venv-botorch/bin/pip install --quiet torch==2.13.0
+	.venv-botorch/bin/pip install --quiet --editable '.[botorch]' pytest
+	touch $@
+
 .venv-perf/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv-perf
 	$(PERF)/pip install --quiet torch==2.13.0
@@ -88,4 +98,4 @@ soak: .venv/.installed
 	touch $@
 
 clean:
-	rm -rf .venv .venv-perf out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-botorch .venv-perf out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

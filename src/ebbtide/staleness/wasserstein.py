@@ -1,13 +1,15 @@
 """W-DBO's policy, and the two controls that forget as much but not the same."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from math import log1p
 
 import numpy as np
 
 from ebbtide.errors import ConfigurationError
 from ebbtide.guards import Guard
-from ebbtide.relevance import Method, criterion_of
+from ebbtide.relevance import Criterion, Method, criterion_of
 from ebbtide.space import as_finite, is_whole
 from ebbtide.staleness.interface import Staleness, State, Verdict, View
 
@@ -46,13 +48,18 @@ class WassersteinBudget(Staleness):
         return self.max_active
 
     def review(self, view: View) -> Verdict:
-        posterior, timescale, now = view.posterior, view.timescale, view.present
+        timescale, now = view.timescale, view.present
         if timescale is None:
             raise ConfigurationError("WassersteinBudget needs a temporal kernel: without one nothing is ever stale")
-        log_budget, capped = self._grown(view.state, now)
-        left, rows, scores = len(posterior), [], []
+        scored = partial(criterion_of, view.posterior, now, self.method)
+        return self.spend(len(view.posterior), scored, view.state, now, timescale)
+
+    def spend(self, n: int, scored: Callable[[], Criterion], state: State, now: float, timescale: float) -> Verdict:
+        """What goes of n observations; they are scored only if something may go."""
+        log_budget, capped = self._grown(state, now)
+        left, rows, scores = n, [], []
         if left > self.min_active and (log_budget > 0.0 or left > self.max_active):
-            criterion = criterion_of(posterior, now, self.method)
+            criterion = scored()
             while left > self.min_active:
                 row, score = criterion.least()  # line 14
                 cost = log1p(score)
@@ -65,7 +72,7 @@ class WassersteinBudget(Staleness):
                 left -= 1
         met: list[tuple[bool, Guard]] = [
             (capped, "budget_capped"),
-            (len(posterior) > self.max_active, "max_active"),
+            (n > self.max_active, "max_active"),
             (left <= self.min_active and log_budget > 0.0, "min_active"),
         ]
         guards = tuple(guard for happened, guard in met if happened)
