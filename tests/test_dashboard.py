@@ -1071,7 +1071,7 @@ def test_a_report_lets_its_own_scripts_run_and_no_others(written, kind):
         assert page.policy[directive] == [f"'sha256-{each}'" for each in hashes]
         assert not any("\r" in text or "\0" in text for text in own)  # which a browser would change before it hashes
     kinds = [attributes.get("type") for tag, attributes, _ in page.inline if tag == "script"]
-    assert kinds == ["application/json"] + [None] * len(assets.SCRIPTS)
+    assert kinds == ["application/json"] + [None] * len((*assets.SCRIPTS, assets.PLOTLY))
     tags = [tag for tag, a in page.tags if tag in ("script", "style") or a.get("http-equiv")]
     assert tags[0] == "meta"  # a policy counts for what comes after it
 

@@ -1,0 +1,114 @@
+"""A plain BoTorch loop on an objective that drifts, and the same loop with three lines more: regret and response time.
+
+    python perf/botorch_loop.py --benchmark hartmann3 --seconds 600
+
+The clock moves by what each step took, and by a second for the measurement; so a slower loop measures less often. Both
+loops run in turns, in one process.
+"""
+
+import argparse
+import math
+import time
+import warnings
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from botorch.acquisition import UpperConfidenceBound
+from botorch.fit import fit_gpytorch_mll
+from botorch.models import SingleTaskGP
+from botorch.models.transforms import Normalize
+from botorch.optim import optimize_acqf
+from gpytorch.mlls import ExactMarginalLogLikelihood
+
+import ebbtide as eb
+from ebbtide.arrays import Array
+from ebbtide.benchmarks import Problem
+from ebbtide.integrations.botorch import RemovalBudget, prune
+
+MEASUREMENT_S = 1.0
+INITIAL = 15
+
+
+@dataclass
+class Loop:
+    """The loop of somebody who uses BoTorch; the lines marked + are what forgetting adds."""
+
+    problem: Problem
+    duration: float
+    forgetting: bool
+    seed: int
+    now: float = 0.0
+    regrets: list[float] = field(default_factory=list)
+    responses: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.rng = np.random.default_rng(self.seed)
+        points = self.rng.random((INITIAL, self.problem.dim))
+        self.train_X, self.train_Y = torch.empty(0, self.problem.dim + 1).double(), torch.empty(0, 1).double()
+        for x in points:
+            self.measure(x)
+            self.now += MEASUREMENT_S
+        self.regrets.clear()
+        self.budget = RemovalBudget()  # +
+
+    def step(self) -> None:
+        began = time.perf_counter()
+        model = SingleTaskGP(self.train_X, self.train_Y, input_transform=Normalize(self.problem.dim + 1))
+        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+        x = self.query(model)
+        if self.forgetting:
+            keep = prune(model, self.now, self.budget)  # +
+            self.train_X, self.train_Y = self.train_X[keep], self.train_Y[keep]  # +
+        response = time.perf_counter() - began
+        self.responses.append(response)
+        self.now += response
+        self.measure(x)
+        self.now += MEASUREMENT_S
+
+    def query(self, model: SingleTaskGP) -> Array:
+        d = self.problem.dim
+        acquisition = UpperConfidenceBound(model, beta=0.2 * d * math.log(2 * len(self.train_X)))
+        bounds = torch.tensor([[0.0] * d + [self.now], [1.0] * d + [self.now]]).double()
+        best, _ = optimize_acqf(acquisition, bounds, q=1, num_restarts=4, raw_samples=64, fixed_features={d: self.now})
+        x: Array = best[0, :d].detach().numpy()
+        return x
+
+    def measure(self, x: Array) -> None:
+        low, high = np.array(self.problem.bounds).T
+        t = min(1.0, self.now / self.duration)
+        value = float(self.problem(low + x * (high - low), t))
+        self.regrets.append(float(self.problem.optimum(t)) - value)
+        told = value + self.problem.noise_std * self.rng.normal()
+        self.train_X = torch.cat([self.train_X, torch.tensor([[*x, self.now]]).double()])
+        self.train_Y = torch.cat([self.train_Y, torch.tensor([[told]]).double()])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--benchmark", default="hartmann3")
+    parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    torch.manual_seed(options.seed)
+    problem = eb.benchmarks.get(options.benchmark)
+    loops = [Loop(problem, options.seconds, forgetting, options.seed) for forgetting in (False, True)]
+    while any(loop.now < options.seconds for loop in loops):
+        behind = min(loops, key=lambda loop: loop.now)
+        behind.step()
+    print(f"| {options.benchmark} | queries | kept at the end | response, ms | in the last tenth | average regret |")
+    print("|---|---|---|---|---|---|")
+    for loop in loops:
+        responses = np.array(loop.responses) * 1e3
+        last = responses[-max(1, len(responses) // 10) :]
+        what = "with prune" if loop.forgetting else "plain"
+        print(
+            f"| {what} | {len(responses)} | {len(loop.train_X)} | {np.median(responses):.0f} | {np.median(last):.0f} "
+            f"| {np.mean(loop.regrets):.3f} |"
+        )
+
+
+if __name__ == "__main__":
+    main()
