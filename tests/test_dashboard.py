@@ -1242,7 +1242,7 @@ def test_what_a_page_needs_is_there_and_is_kept_by_a_browser(service):
         assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
 
 
-@pytest.mark.parametrize("name", [*assets.STYLES, *assets.SCRIPTS])
+@pytest.mark.parametrize("name", [*assets.STYLES, *assets.SCRIPTS, assets.PLOTLY])
 def test_a_file_is_the_same_packed_and_plain(service, name):
     plain, packed = (
         service.call("GET", f"/static/{name}", Accept_Encoding=encoding, **WITHOUT_TOKEN)

@@ -19,7 +19,7 @@ Mode = Literal["service", "file", "report"]
 
 STATIC = Path(__file__).parent / "static"
 PLOTLY = "plotly.min.js"
-SCRIPTS = ("format.js", "figures.js", "source.js", "parts.js", "studies.js", "study.js", "page.js")
+SCRIPTS = ("format.js", "axes.js", "figures.js", "source.js", "parts.js", "studies.js", "study.js", "page.js")
 STYLES = ("style.css",)
 TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
 

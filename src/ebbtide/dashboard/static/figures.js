@@ -3,96 +3,41 @@
 
 Ebbtide.figures = (() => {
   const { number, uncertain, count, value, span, exact, plain } = Ebbtide.format;
+  const { theme, translucent, isWall, moments, axis, logAxis, STEPS, DURATIONS, timeAxis, stretch, frame } =
+    Ebbtide.axes;
   const BAND = 2; // deviations to each side of a mean
 
-  function theme() {
-    const style = getComputedStyle(document.documentElement);
-    const names = ["paper", "ink", "soft", "faint", "line", "grid", "accent", "wash", "low", "middle", "high"];
-    return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
-  }
-
-  function translucent(hex, alpha) {
-    const [red, green, blue] = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
-    return `rgba(${red}, ${green}, ${blue}, ${alpha})`;
-  }
-
   const plusMinus = (mean, deviation) => uncertain(mean, deviation).join(" ± ");
-  const isWall = (view) => view.study.clock === "SystemClock";
-  const moments = (view, times) => (isWall(view) ? times.map(exact) : times);
   const where = (list, test) => list.map((item, i) => (test(item, i) ? i : -1)).filter((i) => i >= 0);
   const pick = (list, at) => at.map((i) => list[i]);
-
-  // --- frame --------------------------------------------------------------------------------------------
-
-  function axis(colours, title, more = {}) {
-    return {
-      title: title ? { text: title, font: { size: 12, color: colours.soft }, standoff: 8 } : undefined,
-      gridcolor: colours.grid, linecolor: colours.line, zeroline: false, ticks: "outside", tickcolor: colours.line,
-      ticklen: 4, tickfont: { size: 11, color: colours.soft }, automargin: true, ...more,
-    };
-  }
-
-  // A logarithmic axis with a handful of round numbers on it, whether it spans a tenth of a decade or ten.
-  function logAxis(values, format = number, steps = STEPS) {
-    const known = values.filter((each) => each > 0);
-    const [low, high] = known.length ? [Math.min(...known), Math.max(...known)] : [0.1, 1];
-    const room = Math.max(0.06, 0.06 * Math.log10(high / low)), range = [Math.log10(low) - room, Math.log10(high) + room];
-    const ticks = roundNumbers(10 ** range[0], 10 ** range[1], steps);
-    return { type: "log", range, tickvals: ticks, ticktext: ticks.map(format) };
-  }
-
-  const within = (all, low, high) => all.filter((each) => each >= low && each <= high);
-  const STEPS = Array.from({ length: 37 }, (_, i) => [1, 2, 5].map((part) => Number(`${part}e${i - 18}`))).flat();
-  // What one counts in when it is seconds: thirds of a minute, quarters of an hour, halves of a day.
-  const DURATIONS = [...within(STEPS, 0, 5), 10, 15, 20, 30, ...[1, 2, 5, 10, 15, 20, 30].map((each) => 60 * each), ...[1, 2, 3, 6, 12].map((each) => 3600 * each), ...within(STEPS, 1, 1e6).map((each) => 86400 * each)];
-
-  function roundNumbers(low, high, steps) {
-    const decades = Math.log10(high / low);
-    if (decades < 0.7) {
-      const step = steps.find((each) => (high - low) / each <= 4.5) ?? high;
-      return within(Array.from({ length: 8 }, (_, i) => Number(((Math.floor(low / step) + i) * step).toPrecision(12))), low, high);
-    }
-    const found = within(steps, low, high);
-    return found.filter((_, i) => i % Math.ceil(found.length / 6) === 0);
-  }
-
-  function timeAxis(view, colours, more = {}) {
-    const kind = isWall(view) ? { type: "date" } : { type: "linear", exponentformat: "power" };
-    return axis(colours, isWall(view) ? "" : "time by the study's clock", { ...kind, tickangle: 0, hoverformat: isWall(view) ? "%H:%M:%S" : ".5g", ...more });
-  }
-
-  // All figures of a page share their stretch of time, so that one can be read below the other.
-  function stretch(view) {
-    const times = [...view.observations.time, ...view.asks.time];
-    const ends = view.model ? view.model.prediction.time : times;
-    const [from, to] = [Math.min(...times, ends[0]), Math.max(...times, ends[ends.length - 1])];
-    return moments(view, [from, to]);
-  }
-
-  function frame(view, colours, xaxis, yaxis, more = {}) {
-    return {
-      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      font: { family: "system-ui, sans-serif", size: 12, color: colours.ink },
-      margin: { l: 8, r: 12, t: 8, b: 8, autoexpand: true },
-      hoverlabel: { bgcolor: colours.paper, bordercolor: colours.line, font: { size: 12, color: colours.ink }, align: "left" },
-      hovermode: "closest", showlegend: false, uirevision: `${view.study.name} ${view.last}`,
-      xaxis, yaxis, ...more,
-    };
-  }
 
   // --- observations ---------------------------------------------------------------------------------------
 
   function describe(view, at, told = view.observations) {
     const lines = Object.entries(told.params).map(([name, values]) => `${plain(name)} = ${plain(value(values[at]))}`);
-    const fate = told.value[at] === null ? "failed" : told.active[at] ? "active" : `removed ${when(view, told.removed_at[at])}${told.relevance[at] === null ? "" : `, relevance ${number(told.relevance[at])}`}`;
-    return [`<b>${told.value[at] === null ? "no value" : number(told.value[at])}</b>`, when(view, told.time[at]), ...lines.slice(0, 12), fate].join("<br>");
+    const fate =
+      told.value[at] === null
+        ? "failed"
+        : told.active[at]
+          ? "active"
+          : `removed ${when(view, told.removed_at[at])}${told.relevance[at] === null ? "" : `, relevance ${number(told.relevance[at])}`}`;
+    return [
+      `<b>${told.value[at] === null ? "no value" : number(told.value[at])}</b>`,
+      when(view, told.time[at]),
+      ...lines.slice(0, 12),
+      fate,
+    ].join("<br>");
   }
 
   // Two figures draw the same observations.
   const described = new WeakMap();
   function descriptions(view) {
     const told = view.observations;
-    if (!described.has(told)) described.set(told, told.line.map((_, i) => describe(view, i)));
+    if (!described.has(told))
+      described.set(
+        told,
+        told.line.map((_, i) => describe(view, i)),
+      );
     return described.get(told);
   }
 
@@ -100,51 +45,111 @@ Ebbtide.figures = (() => {
 
   function marks(view, colours, at, y, name, marker) {
     return {
-      type: "scatter", mode: "markers", name, x: moments(view, pick(view.observations.time, at)), y: pick(y, at),
-      text: pick(descriptions(view), at), customdata: pick(view.observations.line, at), hoverinfo: "text", marker,
+      type: "scatter",
+      mode: "markers",
+      name,
+      x: moments(view, pick(view.observations.time, at)),
+      y: pick(y, at),
+      text: pick(descriptions(view), at),
+      customdata: pick(view.observations.line, at),
+      hoverinfo: "text",
+      marker,
     };
   }
 
   const crosses = (colours) => ({ symbol: "x-thin", size: 5, line: { width: 1, color: colours.faint } });
-  const dots = (colours, fill) => ({ symbol: "circle", size: 6, color: fill, line: { width: 1, color: colours.paper } });
+  const dots = (colours, fill) => ({
+    symbol: "circle",
+    size: 6,
+    color: fill,
+    line: { width: 1, color: colours.paper },
+  });
 
   // --- the figures ----------------------------------------------------------------------------------------
 
   function objective(view) {
-    const colours = theme(), told = view.observations;
+    const colours = theme(),
+      told = view.observations;
     const active = where(told.value, (y, i) => y !== null && told.active[i]);
     const removed = where(told.value, (y, i) => y !== null && !told.active[i]);
     const failed = where(told.value, (y) => y === null);
     const data = [];
     if (view.model) {
-      const { time, mean, std } = view.model.prediction, x = moments(view, time);
+      const { time, mean, std } = view.model.prediction,
+        x = moments(view, time);
       const band = { x, mode: "lines", line: { width: 0 }, hoverinfo: "skip" };
       data.push({ ...band, y: mean.map((m, i) => m - BAND * std[i]) });
-      data.push({ ...band, y: mean.map((m, i) => m + BAND * std[i]), fill: "tonexty", fillcolor: translucent(colours.accent, 0.16) });
+      data.push({
+        ...band,
+        y: mean.map((m, i) => m + BAND * std[i]),
+        fill: "tonexty",
+        fillcolor: translucent(colours.accent, 0.16),
+      });
     }
     data.push(marks(view, colours, removed, told.value, "removed", crosses(colours)));
     data.push(marks(view, colours, active, told.value, "active", dots(colours, colours.soft)));
     if (view.model) {
-      const { time, mean, std } = view.model.prediction, best = view.model.recommendation;
+      const { time, mean, std } = view.model.prediction,
+        best = view.model.recommendation;
       data.push({
-        x: moments(view, time), y: mean, mode: "lines", name: `model, ±${BAND} deviations`, line: { color: colours.accent, width: 2 },
-        text: mean.map((m, i) => `<b>${plusMinus(m, std[i])}</b><br>${when(view, time[i])}<br>by the model, at what is recommended now`), hoverinfo: "text",
+        x: moments(view, time),
+        y: mean,
+        mode: "lines",
+        name: `model, ±${BAND} deviations`,
+        line: { color: colours.accent, width: 2 },
+        text: mean.map(
+          (m, i) =>
+            `<b>${plusMinus(m, std[i])}</b><br>${when(view, time[i])}<br>by the model, at what is recommended now`,
+        ),
+        hoverinfo: "text",
       });
       data.push({
-        x: moments(view, [best.time]), y: [best.mean], mode: "markers", name: "recommended now",
+        x: moments(view, [best.time]),
+        y: [best.mean],
+        mode: "markers",
+        name: "recommended now",
         error_y: { type: "data", array: [BAND * best.std], color: colours.accent, thickness: 1.5, width: 4 },
         marker: { symbol: "diamond", size: 10, color: colours.accent, line: { width: 1.5, color: colours.paper } },
-        text: [`<b>${plusMinus(best.mean, best.std)}</b><br>recommended now`], hoverinfo: "text",
+        text: [`<b>${plusMinus(best.mean, best.std)}</b><br>recommended now`],
+        hoverinfo: "text",
       });
     }
-    const shapes = failed.map((i) => ({ type: "line", xref: "x", yref: "paper", x0: moments(view, [told.time[i]])[0], x1: moments(view, [told.time[i]])[0], y0: 0, y1: 0.03, line: { color: colours.faint, width: 1 } }));
-    const layout = frame(view, colours, timeAxis(view, colours, { range: stretch(view) }), axis(colours, "value told", { exponentformat: "power" }), { shapes: shapes.slice(-100) });
+    const shapes = failed.map((i) => ({
+      type: "line",
+      xref: "x",
+      yref: "paper",
+      x0: moments(view, [told.time[i]])[0],
+      x1: moments(view, [told.time[i]])[0],
+      y0: 0,
+      y1: 0.03,
+      line: { color: colours.faint, width: 1 },
+    }));
+    const layout = frame(
+      view,
+      colours,
+      timeAxis(view, colours, { range: stretch(view) }),
+      axis(colours, "value told", { exponentformat: "power" }),
+      { shapes: shapes.slice(-100) },
+    );
     const latest = told.value.filter((y) => y !== null).at(-1);
-    const label = `${count(active.length)} active and ${count(removed.length)} removed observations over time; the newest is ${number(latest)}.` +
+    const label =
+      `${count(active.length)} active and ${count(removed.length)} removed observations over time; the newest is ${number(latest)}.` +
       (view.model ? ` The model expects ${number(view.model.recommendation.mean)} of what is recommended now.` : "");
     const kept = view.stride > 1 ? ` Of the removed, one in ${count(view.stride)} is drawn.` : "";
-    const caption = (view.model ? `Line: the model at what is recommended now, back through time.` : "") + kept + (failed.length ? " Ticks at the bottom: evaluations that failed." : "");
-    const keys = [["cross", "removed"], ["dot", "active"], ...(view.model ? [["line", `model, ±${BAND} deviations`], ["diamond", "recommended now"]] : [])];
+    const caption =
+      (view.model ? `Line: the model at what is recommended now, back through time.` : "") +
+      kept +
+      (failed.length ? " Ticks at the bottom: evaluations that failed." : "");
+    const keys = [
+      ["cross", "removed"],
+      ["dot", "active"],
+      ...(view.model
+        ? [
+            ["line", `model, ±${BAND} deviations`],
+            ["diamond", "recommended now"],
+          ]
+        : []),
+    ];
     return { data, layout, label, caption, keys };
   }
 
@@ -153,13 +158,32 @@ Ebbtide.figures = (() => {
     const parameter = view.study.space[name];
     if (parameter.type === "categorical") {
       const words = parameter.choices.map((choice) => plain(value(choice)));
-      return { place: (v) => parameter.choices.indexOf(v), axis: axis(colours, plain(name), { tickvals: words.map((_, i) => i), ticktext: words, range: [-0.5, words.length - 0.5] }), steps: true };
+      return {
+        place: (v) => parameter.choices.indexOf(v),
+        axis: axis(colours, plain(name), {
+          tickvals: words.map((_, i) => i),
+          ticktext: words,
+          range: [-0.5, words.length - 0.5],
+        }),
+        steps: true,
+      };
     }
     const whole = parameter.type === "int";
     const ends = whole ? [parameter.low - 0.5, parameter.high + 0.5] : [parameter.low, parameter.high];
-    if (!parameter.log) return { place: (v) => v, axis: axis(colours, plain(name), { exponentformat: "power", range: ends, nticks: 8 }), steps: whole };
-    const ticks = logAxis(ends), range = ends.map((v) => Math.log10(Math.max(v, 0.5 * parameter.low)));
-    return { place: Math.log10, axis: axis(colours, plain(name), { tickvals: ticks.tickvals.map(Math.log10), ticktext: ticks.ticktext, range }), steps: false, uneven: whole };
+    if (!parameter.log)
+      return {
+        place: (v) => v,
+        axis: axis(colours, plain(name), { exponentformat: "power", range: ends, nticks: 8 }),
+        steps: whole,
+      };
+    const ticks = logAxis(ends),
+      range = ends.map((v) => Math.log10(Math.max(v, 0.5 * parameter.low)));
+    return {
+      place: Math.log10,
+      axis: axis(colours, plain(name), { tickvals: ticks.tickvals.map(Math.log10), ticktext: ticks.ticktext, range }),
+      steps: false,
+      uneven: whole,
+    };
   }
 
   // What was recommended in the course of time, and is now. Between points that are further apart than the timescale
@@ -168,11 +192,16 @@ Ebbtide.figures = (() => {
     const best = view.model.recommendation;
     const known = trail ? trail.time.map((t, i) => [t, trail.params[parameter][i]]) : [];
     const longest = view.asks.timescale.findLast((each) => each !== null) ?? Infinity;
-    const times = [], values = [];
+    const times = [],
+      values = [];
     let broken = false;
     for (const [t, each] of [...known, [best.time, best.params[parameter]]]) {
       const before = times.at(-1);
-      if (before !== undefined && t - before > longest) { times.push((t + before) / 2); values.push(null); broken = true; }
+      if (before !== undefined && t - before > longest) {
+        times.push((t + before) / 2);
+        values.push(null);
+        broken = true;
+      }
       times.push(t);
       values.push(each);
     }
@@ -184,115 +213,265 @@ Ebbtide.figures = (() => {
 
   // A grid that is known to be even is smoothed by the browser; otherwise every pixel would be worked out here.
   function grid(view, time, rows, { steps, uneven }) {
-    const first = moments(view, [time[0]])[0], step = (time[1] - time[0]) * (isWall(view) ? 1000 : 1);
+    const first = moments(view, [time[0]])[0],
+      step = (time[1] - time[0]) * (isWall(view) ? 1000 : 1);
     const across = { x0: first, dx: step, zsmooth: "fast" };
     if (steps || uneven || rows.length < 2) return { ...across, y: rows, zsmooth: false };
     return { ...across, y0: rows[0], dy: (rows.at(-1) - rows[0]) / (rows.length - 1) };
   }
 
   function map(view, kind, trail) {
-    const colours = theme(), told = view.observations, { parameter, time, value: values } = view.model.map;
+    const colours = theme(),
+      told = view.observations,
+      { parameter, time, value: values } = view.model.map;
     const y = valueAxis(view, parameter, colours);
     const projected = told.params[parameter].map((each, i) => y.place(each) + (y.steps ? aside(told.line[i]) : 0));
     const active = where(told.value, (v, i) => v !== null && told.active[i]);
     const removed = where(told.value, (v, i) => v !== null && !told.active[i]);
     const best = view.model.recommendation;
-    const trace = recommended(view, trail, parameter), line = trace.values.map((each) => (each === null ? null : y.place(each)));
+    const trace = recommended(view, trail, parameter),
+      line = trace.values.map((each) => (each === null ? null : y.place(each)));
     const shape = y.steps ? "hv" : "linear";
     const what = kind === "mean" ? "mean" : "deviation";
     const rows = values.map(y.place);
     const data = [
       {
-        type: "heatmap", ...grid(view, time, rows, y), z: view.model.map[kind],
-        colorscale: [[0, colours.low], [0.5, colours.middle], [1, colours.high]],
+        type: "heatmap",
+        ...grid(view, time, rows, y),
+        z: view.model.map[kind],
+        colorscale: [
+          [0, colours.low],
+          [0.5, colours.middle],
+          [1, colours.high],
+        ],
         text: values.map((each) => Array(time.length).fill(plain(value(each)))),
         hovertemplate: `${what} <b>%{z:.4~g}</b><br>${plain(parameter)} = %{text}<br>${isWall(view) ? "%{x|%Y-%m-%d %H:%M:%S}" : "at %{x:.4~g}"}<extra></extra>`,
-        colorbar: { title: { text: what, side: "right", font: { size: 11, color: colours.soft } }, thickness: 10, outlinewidth: 0, tickfont: { size: 11, color: colours.soft }, exponentformat: "power", nticks: 6 },
+        colorbar: {
+          title: { text: what, side: "right", font: { size: 11, color: colours.soft } },
+          thickness: 10,
+          outlinewidth: 0,
+          tickfont: { size: 11, color: colours.soft },
+          exponentformat: "power",
+          nticks: 6,
+        },
       },
-      marks(view, colours, removed, projected, "removed", { ...crosses(colours), line: { width: 1.2, color: colours.soft } }),
+      marks(view, colours, removed, projected, "removed", {
+        ...crosses(colours),
+        line: { width: 1.2, color: colours.soft },
+      }),
       marks(view, colours, active, projected, "active", dots(colours, colours.ink)),
-      { x: moments(view, trace.times), y: line, mode: "lines", line: { color: colours.paper, width: 5, shape }, hoverinfo: "skip" },
       {
-        x: moments(view, trace.times), y: line, mode: trace.broken ? "lines+markers" : "lines", name: "recommended", line: { color: colours.ink, width: 2, shape },
-        marker: { symbol: "diamond", size: 5, color: colours.ink },
-        text: trace.times.map((t, i) => `recommended: ${plain(value(trace.values[i]))}<br>${when(view, t)}`), hoverinfo: "text",
+        x: moments(view, trace.times),
+        y: line,
+        mode: "lines",
+        line: { color: colours.paper, width: 5, shape },
+        hoverinfo: "skip",
       },
       {
-        x: moments(view, [best.time]), y: [y.place(best.params[parameter])], mode: "markers", hoverinfo: "skip",
+        x: moments(view, trace.times),
+        y: line,
+        mode: trace.broken ? "lines+markers" : "lines",
+        name: "recommended",
+        line: { color: colours.ink, width: 2, shape },
+        marker: { symbol: "diamond", size: 5, color: colours.ink },
+        text: trace.times.map((t, i) => `recommended: ${plain(value(trace.values[i]))}<br>${when(view, t)}`),
+        hoverinfo: "text",
+      },
+      {
+        x: moments(view, [best.time]),
+        y: [y.place(best.params[parameter])],
+        mode: "markers",
+        hoverinfo: "skip",
         marker: { symbol: "diamond", size: 11, color: colours.ink, line: { width: 1.5, color: colours.paper } },
       },
     ];
-    const layout = frame(view, colours, timeAxis(view, colours, { range: stretch(view) }), y.axis, { uirevision: `${view.study.name} ${view.last} ${parameter}` });
+    const layout = frame(view, colours, timeAxis(view, colours, { range: stretch(view) }), y.axis, {
+      uirevision: `${view.study.name} ${view.last} ${parameter}`,
+    });
     const label = `The model's ${what} over time and ${parameter}, with ${count(active.length)} active observations as dots and ${count(removed.length)} removed ones as crosses. Recommended now: ${value(best.params[parameter])}.`;
-    const caption = (Object.keys(told.params).length > 1 ? "The other parameters are held at what is recommended now; observations are drawn where they lie along this one." : "") +
-      (trace.broken ? " What was recommended is joined where two points are closer than the timescale." : "");
-    return { data, layout, label, caption, keys: [["cross", "removed"], ["black dot", "active"], ["black line", "recommended"]] };
+    const caption =
+      (Object.keys(told.params).length > 1
+        ? "The other parameters are held at what is recommended now; observations are drawn where they lie along this one."
+        : "") + (trace.broken ? " What was recommended is joined where two points are closer than the timescale." : "");
+    return {
+      data,
+      layout,
+      label,
+      caption,
+      keys: [
+        ["cross", "removed"],
+        ["black dot", "active"],
+        ["black line", "recommended"],
+      ],
+    };
   }
 
   function size(view) {
-    const colours = theme(), { time, active, removed } = view.asks, x = moments(view, time);
-    const hover = time.map((t, i) => `<b>${count(active[i])}</b> active<br>${count(removed[i])} removed since the point before<br>${when(view, t)}`);
+    const colours = theme(),
+      { time, active, removed } = view.asks,
+      x = moments(view, time);
+    const hover = time.map(
+      (t, i) =>
+        `<b>${count(active[i])}</b> active<br>${count(removed[i])} removed since the point before<br>${when(view, t)}`,
+    );
     const data = [
       { type: "bar", x, y: removed, name: "removed", marker: { color: colours.faint }, hoverinfo: "skip", yaxis: "y2" },
-      { x, y: active, mode: "lines", name: "active", line: { color: colours.accent, width: 2, shape: "hv" }, text: hover, hoverinfo: "text" },
+      {
+        x,
+        y: active,
+        mode: "lines",
+        name: "active",
+        line: { color: colours.accent, width: 2, shape: "hv" },
+        text: hover,
+        hoverinfo: "text",
+      },
     ];
     const most = Math.max(1, ...removed);
-    const layout = frame(view, colours, timeAxis(view, colours, { range: stretch(view) }), axis(colours, "active observations", { rangemode: "tozero" }),
-      { bargap: 0.1, yaxis2: axis(colours, "removed", { overlaying: "y", side: "right", showgrid: false, range: [0, 4 * most], tickvals: [0, most] }) });
+    const layout = frame(
+      view,
+      colours,
+      timeAxis(view, colours, { range: stretch(view) }),
+      axis(colours, "active observations", { rangemode: "tozero" }),
+      {
+        bargap: 0.1,
+        yaxis2: axis(colours, "removed", {
+          overlaying: "y",
+          side: "right",
+          showgrid: false,
+          range: [0, 4 * most],
+          tickvals: [0, most],
+        }),
+      },
+    );
     const label = `${count(view.study.active)} observations are active, ${count(view.study.removed)} were removed.`;
-    return { data, layout, label, caption: "Bars: how many were removed from one point to the next.", keys: [["line", "active"], ["bars", "removed"]] };
+    return {
+      data,
+      layout,
+      label,
+      caption: "Bars: how many were removed from one point to the next.",
+      keys: [
+        ["line", "active"],
+        ["bars", "removed"],
+      ],
+    };
   }
 
   function relevance(view) {
     const scores = view.model && view.model.relevance;
-    if (view.model && !scores) return { empty: "To this algorithm no observation is ever stale: it has no kernel in time." };
+    if (view.model && !scores)
+      return { empty: "To this algorithm no observation is ever stale: it has no kernel in time." };
     if (!scores || !scores.line.length) return { empty: "Shown once the model has observations to score." };
     const colours = theme();
-    const positive = scores.score.filter((score) => score > 0), least = positive.length ? Math.min(...positive) : 1;
-    const data = [{
-      type: "scatter", mode: "markers", x: moments(view, scores.time), y: scores.score.map((score) => Math.max(score, least)), marker: dots(colours, colours.accent),
-      text: scores.line.map((_, i) => `relevance <b>${number(scores.score[i])}</b><br>${describe(view, i, scores)}`), customdata: scores.line, hoverinfo: "text",
-    }];
+    const positive = scores.score.filter((score) => score > 0),
+      least = positive.length ? Math.min(...positive) : 1;
+    const data = [
+      {
+        type: "scatter",
+        mode: "markers",
+        x: moments(view, scores.time),
+        y: scores.score.map((score) => Math.max(score, least)),
+        marker: dots(colours, colours.accent),
+        text: scores.line.map((_, i) => `relevance <b>${number(scores.score[i])}</b><br>${describe(view, i, scores)}`),
+        customdata: scores.line,
+        hoverinfo: "text",
+      },
+    ];
     const layout = frame(view, colours, timeAxis(view, colours), axis(colours, "relevance", logAxis(scores.score)));
     const lowest = scores.score.indexOf(Math.min(...scores.score));
     const label = `Relevance of ${count(scores.line.length)} active observations, from ${number(Math.min(...scores.score))} to ${number(Math.max(...scores.score))}.`;
-    return { data, layout, label, caption: `How far the predictions from now on would move without each observation, relative to losing all. The lowest goes first: that of ${when(view, scores.time[lowest])}.` };
+    return {
+      data,
+      layout,
+      label,
+      caption: `How far the predictions from now on would move without each observation, relative to losing all. The lowest goes first: that of ${when(view, scores.time[lowest])}.`,
+    };
   }
 
   // A quantity after each ask, on a logarithmic axis.
   function course(view, columns, title, format, waiting, steps = STEPS) {
     const known = columns.flatMap((column) => column.values.filter((each) => each !== null && each > 0));
     if (!known.length) return { empty: waiting };
-    const colours = theme(), x = moments(view, view.asks.time), widths = [2, 1.5, 1.5];
+    const colours = theme(),
+      x = moments(view, view.asks.time),
+      widths = [2, 1.5, 1.5];
     const dashes = ["solid", "dash", "dot", "dashdot", "longdash"];
     const data = columns.map((column, i) => ({
-      x, y: column.values, mode: "lines", name: plain(column.name), line: { color: i ? colours.soft : colours.accent, width: widths[Math.min(i, 2)], dash: dashes[i % dashes.length] },
-      text: column.values.map((each, at) => `${plain(column.name)} <b>${format(each)}</b><br>${when(view, view.asks.time[at])}`), hoverinfo: "text",
+      x,
+      y: column.values,
+      mode: "lines",
+      name: plain(column.name),
+      line: {
+        color: i ? colours.soft : colours.accent,
+        width: widths[Math.min(i, 2)],
+        dash: dashes[i % dashes.length],
+      },
+      text: column.values.map(
+        (each, at) => `${plain(column.name)} <b>${format(each)}</b><br>${when(view, view.asks.time[at])}`,
+      ),
+      hoverinfo: "text",
     }));
-    const layout = frame(view, colours, timeAxis(view, colours, { range: stretch(view) }), axis(colours, title, logAxis(known, format, steps)));
-    const newest = columns.map((column) => `${column.name} ${format(column.values.findLast((each) => each !== null) ?? null)}`);
-    return { data, layout, label: `Over time; now ${newest.slice(0, 12).join(", ")}.`, caption: columns.length > 1 ? `Drawn out: ${columns[0].name}; the others on hover.` : "" };
+    const layout = frame(
+      view,
+      colours,
+      timeAxis(view, colours, { range: stretch(view) }),
+      axis(colours, title, logAxis(known, format, steps)),
+    );
+    const newest = columns.map(
+      (column) => `${column.name} ${format(column.values.findLast((each) => each !== null) ?? null)}`,
+    );
+    return {
+      data,
+      layout,
+      label: `Over time; now ${newest.slice(0, 12).join(", ")}.`,
+      caption: columns.length > 1 ? `Drawn out: ${columns[0].name}; the others on hover.` : "",
+    };
   }
 
   function timescale(view) {
-    const drifting = view.asks.timescale.some((each) => each !== null) || view.asks.noise.every((each) => each === null);
+    const drifting =
+      view.asks.timescale.some((each) => each !== null) || view.asks.noise.every((each) => each === null);
     if (!drifting) return { empty: "This algorithm has no kernel in time." };
-    return course(view, [{ name: "timescale", values: view.asks.timescale }], "", (each) => span(each, isWall(view)), "Fitted once enough was told.", isWall(view) ? DURATIONS : STEPS);
+    return course(
+      view,
+      [{ name: "timescale", values: view.asks.timescale }],
+      "",
+      (each) => span(each, isWall(view)),
+      "Fitted once enough was told.",
+      isWall(view) ? DURATIONS : STEPS,
+    );
   }
 
   // Coordinates of the unit cube, by name: a category has one a choice.
   function coordinates(space) {
-    return Object.entries(space).flatMap(([name, parameter]) => (parameter.type === "categorical" ? parameter.choices.map((choice) => `${name}: ${value(choice)}`) : [name]));
+    return Object.entries(space).flatMap(([name, parameter]) =>
+      parameter.type === "categorical" ? parameter.choices.map((choice) => `${name}: ${value(choice)}`) : [name],
+    );
   }
 
   function lengthscale(view) {
-    const columns = view.asks.lengthscale, names = columns.length > 1 ? coordinates(view.study.space) : ["lengthscale"];
-    return course(view, columns.map((values, i) => ({ name: names[i], values })), "share of the range", number, "Fitted once enough was told.");
+    const columns = view.asks.lengthscale,
+      names = columns.length > 1 ? coordinates(view.study.space) : ["lengthscale"];
+    return course(
+      view,
+      columns.map((values, i) => ({ name: names[i], values })),
+      "share of the range",
+      number,
+      "Fitted once enough was told.",
+    );
   }
 
-  const noise = (view) => course(view, [{ name: "deviation", values: view.asks.noise }], "deviation", number, "Fitted once enough was told.");
+  const noise = (view) =>
+    course(view, [{ name: "deviation", values: view.asks.noise }], "deviation", number, "Fitted once enough was told.");
 
-  const response = (view) => course(view, [{ name: "response", values: view.asks.response }], "", (each) => span(each, isWall(view)), "Shown once the clock could tell how long an ask takes.", isWall(view) ? DURATIONS : STEPS);
+  const response = (view) =>
+    course(
+      view,
+      [{ name: "response", values: view.asks.response }],
+      "",
+      (each) => span(each, isWall(view)),
+      "Shown once the clock could tell how long an ask takes.",
+      isWall(view) ? DURATIONS : STEPS,
+    );
 
   return { objective, map, size, relevance, timescale, lengthscale, noise, response, isWall };
 })();

@@ -18,7 +18,8 @@ Ebbtide.format = (() => {
   function uncertain(mean, deviation) {
     const places = deviation > 0 ? 1 - Math.floor(Math.log10(deviation)) : DIGITS;
     if (places > 8 || places < -5) return [number(mean), number(deviation)];
-    const kept = Math.max(0, places), fixed = { minimumFractionDigits: kept, maximumFractionDigits: kept };
+    const kept = Math.max(0, places),
+      fixed = { minimumFractionDigits: kept, maximumFractionDigits: kept };
     return [mean, deviation].map((each) => each.toLocaleString("en", fixed));
   }
 
@@ -67,7 +68,7 @@ Ebbtide.format = (() => {
   }
 
   // A name as Plotly must get it: it takes tags, entities, $formulas$ and %{templates} for what they look like.
-  const ENTITIES = { "&": "&amp;", "<": "&lt;", ">": "&gt;", "$": "&#36;", "%": "&#37;" };
+  const ENTITIES = { "&": "&amp;", "<": "&lt;", ">": "&gt;", $: "&#36;", "%": "&#37;" };
   const plain = (text) => String(text).replace(/[&<>$%]/g, (sign) => ENTITIES[sign]);
 
   // A word of a shell's command line.

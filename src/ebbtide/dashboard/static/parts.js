@@ -5,7 +5,8 @@
 Ebbtide.parts = (() => {
   const { number, ago, exact, quoted } = Ebbtide.format;
   const find = (id) => document.getElementById(id);
-  const root = document.documentElement, mode = root.dataset.mode; // service, file or report
+  const root = document.documentElement,
+    mode = root.dataset.mode; // service, file or report
   const written = mode === "report" ? Ebbtide.source.written() : null;
   const source = written ?? Ebbtide.source.service;
 
@@ -16,12 +17,22 @@ Ebbtide.parts = (() => {
     return made;
   }
 
-  const row = (cells) => { const made = element("tr"); made.append(...cells); return made; };
+  const row = (cells) => {
+    const made = element("tr");
+    made.append(...cells);
+    return made;
+  };
 
   // --- theme ------------------------------------------------------------------------------------------------------
 
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  function remembered() { try { return localStorage.getItem("ebbtide theme") ?? "auto"; } catch { return "auto"; } }
+  function remembered() {
+    try {
+      return localStorage.getItem("ebbtide theme") ?? "auto";
+    } catch {
+      return "auto";
+    }
+  }
   function dress() {
     const wanted = find("theme").value;
     root.dataset.theme = wanted === "auto" ? (dark.matches ? "dark" : "light") : wanted;
@@ -29,11 +40,18 @@ Ebbtide.parts = (() => {
   function setUpTheme(redraw) {
     find("theme").value = remembered();
     find("theme").addEventListener("change", () => {
-      try { localStorage.setItem("ebbtide theme", find("theme").value); } catch { /* a page from a file may not keep it */ }
+      try {
+        localStorage.setItem("ebbtide theme", find("theme").value);
+      } catch {
+        /* a page from a file may not keep it */
+      }
       dress();
       redraw();
     });
-    dark.addEventListener("change", () => { dress(); redraw(); });
+    dark.addEventListener("change", () => {
+      dress();
+      redraw();
+    });
     dress();
   }
 
@@ -51,7 +69,9 @@ Ebbtide.parts = (() => {
     return made;
   }
   const present = () => (written ? written.made : Date.now() / 1000);
-  const age = (made) => { made.textContent = ago(Math.max(0, present() - Number(made.dataset.time))); };
+  const age = (made) => {
+    made.textContent = ago(Math.max(0, present() - Number(made.dataset.time)));
+  };
   setInterval(() => document.querySelectorAll("time[data-time]").forEach(age), 1000);
 
   function status(text, kind) {
@@ -77,7 +97,9 @@ Ebbtide.parts = (() => {
           getSelection().selectAllChildren(box.querySelector("pre")); // a page without a secure origin may not copy
           button.textContent = "Selected";
         }
-        setTimeout(() => { button.textContent = "Copy"; }, 1500);
+        setTimeout(() => {
+          button.textContent = "Copy";
+        }, 1500);
       });
     }
   }
@@ -107,5 +129,19 @@ Ebbtide.parts = (() => {
     };
   }
 
-  return { find, element, row, mode, written, source, setUpTheme, moment, status, problem, setUpCopying, command, askForToken };
+  return {
+    find,
+    element,
+    row,
+    mode,
+    written,
+    source,
+    setUpTheme,
+    moment,
+    status,
+    problem,
+    setUpCopying,
+    command,
+    askForToken,
+  };
 })();

@@ -29,19 +29,29 @@ Ebbtide.source = (() => {
 
   const at = (name) => `/studies/${encodeURIComponent(name)}`;
   const query = (values) => new URLSearchParams(Object.entries(values).filter(([, given]) => given !== null));
-  const reached = (promise) => promise.catch((error) => { throw new Lost(error.message); });
-  const get = async (path) => { const answer = await call(path); return reached(answer.json()); };
+  const reached = (promise) =>
+    promise.catch((error) => {
+      throw new Lost(error.message);
+    });
+  const get = async (path) => {
+    const answer = await call(path);
+    return reached(answer.json());
+  };
 
   // Call `news` with how much was asked and told whenever something happened, `connected` when the line stands, `lost` when it does not.
   async function follow(name, { news, connected, lost, refused }) {
     for (let attempt = 0; ; attempt += 1) {
       const ending = new AbortController();
       let silence = 0;
-      const listen = () => { clearTimeout(silence); silence = setTimeout(() => ending.abort(), SILENT_MS); };
+      const listen = () => {
+        clearTimeout(silence);
+        silence = setTimeout(() => ending.abort(), SILENT_MS);
+      };
       try {
         listen();
         const answer = await call(`${at(name)}/events`, { signal: ending.signal });
-        const reader = answer.body.getReader(), decoder = new TextDecoder();
+        const reader = answer.body.getReader(),
+          decoder = new TextDecoder();
         let heard = "";
         attempt = 0;
         connected();

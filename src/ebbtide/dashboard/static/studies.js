@@ -31,18 +31,28 @@ Ebbtide.studies = (() => {
     const empty = find("studies").querySelector(".empty");
     empty.hidden = studies.length > 0;
     if (!studies.length) {
-      if (mode === "file") { empty.querySelector("p").textContent = "There is no study in this file yet."; empty.querySelector(".command").hidden = true; }
-      else command(empty, "/studies", { name: "edge-7", space: { power: { type: "float", low: 1.26, high: 316, log: true } }, direction: "maximize" });
+      if (mode === "file") {
+        empty.querySelector("p").textContent = "There is no study in this file yet.";
+        empty.querySelector(".command").hidden = true;
+      } else
+        command(empty, "/studies", {
+          name: "edge-7",
+          space: { power: { type: "float", low: 1.26, high: 316, log: true } },
+          direction: "maximize",
+        });
     }
     const rows = studies.map((study) => {
-      const name = element("td", undefined, "name"), link = element("a", study.name), last = element("td");
+      const name = element("td", undefined, "name"),
+        link = element("a", study.name),
+        last = element("td");
       link.href = `/view/${encodeURIComponent(study.name)}`;
       name.append(link);
       last.append(moment(study.last_told, study.clock === "SystemClock"));
       const numbers = [study.told, study.active, study.removed].map((each) => element("td", count(each), "number"));
       return row([name, element("td", goal(study)), element("td", algorithm(study)), ...numbers, last]);
     });
-    const body = find("studies").querySelector("tbody"), focused = document.activeElement?.getAttribute("href");
+    const body = find("studies").querySelector("tbody"),
+      focused = document.activeElement?.getAttribute("href");
     body.replaceChildren(...rows);
     if (focused) [...body.querySelectorAll("a")].find((link) => link.getAttribute("href") === focused)?.focus();
   }

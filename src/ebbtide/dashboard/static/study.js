@@ -20,19 +20,29 @@ Ebbtide.study = (() => {
     choices.set(name, chosen);
     history.replaceState(null, "", `#${choices}`);
   }
-  const chosenLast = () => { const given = Number(choices.get("last") ?? LENGTHS[0]); return LENGTHS.includes(given) ? given : null; };
+  const chosenLast = () => {
+    const given = Number(choices.get("last") ?? LENGTHS[0]);
+    return LENGTHS.includes(given) ? given : null;
+  };
   const chosenKind = () => (choices.get("kind") === "std" ? "std" : "mean");
 
   // --- figures --------------------------------------------------------------------------------------------------------
 
   const FIGURES = {
-    objective: "Objective", map: "What the model believes", size: "Dataset", relevance: "Relevance of what is active",
-    timescale: "Timescale", lengthscale: "Lengthscales", noise: "Noise", response: "Response time",
+    objective: "Objective",
+    map: "What the model believes",
+    size: "Dataset",
+    relevance: "Relevance of what is active",
+    timescale: "Timescale",
+    lengthscale: "Lengthscales",
+    noise: "Noise",
+    response: "Response time",
   };
 
   function setUpFigures() {
     for (const [id, title] of Object.entries(FIGURES)) {
-      const plot = element("div", undefined, "plot"), heading = element("h2", title);
+      const plot = element("div", undefined, "plot"),
+        heading = element("h2", title);
       heading.id = `${id}-title`;
       find(id).setAttribute("aria-labelledby", heading.id);
       plot.setAttribute("role", "img");
@@ -46,7 +56,8 @@ Ebbtide.study = (() => {
   // Plotly takes a second to begin. It is fetched at once, but begins when the words are there; a report holds it itself.
   const address = document.documentElement.dataset.plotly;
   const complete = new Promise((resolve) => addEventListener("load", resolve));
-  let fetched = complete, begun = null;
+  let fetched = complete,
+    begun = null;
   function fetchPlotly() {
     if (address) fetched = fetch(address).catch(() => {});
   }
@@ -54,16 +65,21 @@ Ebbtide.study = (() => {
     begun ??= fetched.then(() => (address ? begin(address) : undefined));
     return begun;
   }
-  const begin = (source) => new Promise((resolve, reject) => {
-    const script = element("script");
-    script.onload = resolve;
-    script.onerror = () => { begun = null; reject(new Lost("Plotly could not be fetched")); };
-    script.src = source;
-    document.head.append(script);
-  });
+  const begin = (source) =>
+    new Promise((resolve, reject) => {
+      const script = element("script");
+      script.onload = resolve;
+      script.onerror = () => {
+        begun = null;
+        reject(new Lost("Plotly could not be fetched"));
+      };
+      script.src = source;
+      document.head.append(script);
+    });
 
   function draw(id, figure) {
-    const plot = find(id).querySelector(".plot"), caption = find(id).querySelector("figcaption");
+    const plot = find(id).querySelector(".plot"),
+      caption = find(id).querySelector("figcaption");
     caption.textContent = figure.caption ?? "";
     if (figure.empty) {
       Plotly.purge(plot);
@@ -72,9 +88,14 @@ Ebbtide.study = (() => {
       plot.setAttribute("aria-label", figure.empty);
       return;
     }
-    if (plot.classList.contains("blank")) { plot.replaceChildren(); plot.classList.remove("blank"); }
+    if (plot.classList.contains("blank")) {
+      plot.replaceChildren();
+      plot.classList.remove("blank");
+    }
     plot.setAttribute("aria-label", figure.label);
-    find(id).querySelector(".keys").replaceChildren(...(figure.keys ?? []).map(([mark, name]) => element("span", name, `key ${mark}`)));
+    find(id)
+      .querySelector(".keys")
+      .replaceChildren(...(figure.keys ?? []).map(([mark, name]) => element("span", name, `key ${mark}`)));
     figure.layout.xaxis.nticks = Math.max(3, Math.floor(plot.clientWidth / 110));
     Plotly.react(plot, figure.data, figure.layout, CONFIG);
   }
@@ -94,15 +115,32 @@ Ebbtide.study = (() => {
       find("crumb").textContent = ` / ${this.name}`;
       find("study").querySelector("h1").textContent = this.name;
       this.look();
-      if (written) { status("", ""); return; }
+      if (written) {
+        status("", "");
+        return;
+      }
       status("Connecting", "");
       source.follow(this.name, {
-        connected: () => { status("live", "live"); this.look(); },
-        news: (asked, told) => { this.heard = [asked, told]; this.soon(); },
-        lost: () => status(this.view ? "Connection lost; trying again. What is shown is what was known" : "Cannot reach the service; trying again", "lost"),
+        connected: () => {
+          status("live", "live");
+          this.look();
+        },
+        news: (asked, told) => {
+          this.heard = [asked, told];
+          this.soon();
+        },
+        lost: () =>
+          status(
+            this.view
+              ? "Connection lost; trying again. What is shown is what was known"
+              : "Cannot reach the service; trying again",
+            "lost",
+          ),
         refused: (error) => this.refused(error),
       });
-      document.addEventListener("visibilitychange", () => { if (!document.hidden) this.look(); });
+      document.addEventListener("visibilitychange", () => {
+        if (!document.hidden) this.look();
+      });
     }
 
     refused(error) {
@@ -115,14 +153,24 @@ Ebbtide.study = (() => {
     soon() {
       if (this.timer || document.hidden) return;
       const wait = Math.max(REFRESH_MS, 3 * (this.took ?? 0)) - (performance.now() - (this.looked ?? -Infinity));
-      this.timer = setTimeout(() => { this.timer = 0; this.look(); }, Math.max(0, wait));
+      this.timer = setTimeout(
+        () => {
+          this.timer = 0;
+          this.look();
+        },
+        Math.max(0, wait),
+      );
     }
 
     async look() {
-      if (this.looking) { this.again = true; return; }
+      if (this.looking) {
+        this.again = true;
+        return;
+      }
       this.looking = true;
       const began = (this.looked = performance.now());
-      const last = chosenLast(), parameter = choices.get("parameter");
+      const last = chosenLast(),
+        parameter = choices.get("parameter");
       try {
         const view = await source.study(this.name, last, parameter);
         this.behind = view.study.asked < this.heard[0] || view.study.told < this.heard[1]; // others' look, a moment old
@@ -131,18 +179,26 @@ Ebbtide.study = (() => {
         await this.show();
         this.follow(last);
       } catch (error) {
-        if (error instanceof Refused && error.status === 422 && choices.has("parameter")) { choices.delete("parameter"); this.again = true; }
-        else if (error instanceof Refused && error.status < 500) this.refused(error);
-        else if (error instanceof Lost || error instanceof Refused) this.soon(); // the line is down, which the stream says, or too much is asked
+        if (error instanceof Refused && error.status === 422 && choices.has("parameter")) {
+          choices.delete("parameter");
+          this.again = true;
+        } else if (error instanceof Refused && error.status < 500) this.refused(error);
+        else if (error instanceof Lost || error instanceof Refused)
+          this.soon(); // the line is down, which the stream says, or too much is asked
         else throw error;
       } finally {
         this.took = performance.now() - began;
         this.looking = false;
       }
       clearTimeout(this.idle);
-      if (!written) this.idle = setTimeout(() => { if (!document.hidden) this.look(); }, IDLE_MS);
-      if (this.again) { this.again = false; this.look(); }
-      else if (this.behind) this.soon();
+      if (!written)
+        this.idle = setTimeout(() => {
+          if (!document.hidden) this.look();
+        }, IDLE_MS);
+      if (this.again) {
+        this.again = false;
+        this.look();
+      } else if (this.behind) this.soon();
     }
 
     // The recommendations of the past come a few at a time.
@@ -158,14 +214,21 @@ Ebbtide.study = (() => {
           this.trail = { ...trail, last };
           if (grown || !trail.missing) this.draw("map"); // not for each of the few that come in between
         } while (trail.missing);
-      } catch (error) { if (!(error instanceof Refused) && !(error instanceof Lost)) throw error; } finally { this.trailing = false; }
+      } catch (error) {
+        if (!(error instanceof Refused) && !(error instanceof Lost)) throw error;
+      } finally {
+        this.trailing = false;
+      }
     }
 
     async show() {
       const { study, model, why } = this.view;
       find("problem").hidden = find("token").hidden = true;
       find("study").hidden = false;
-      find("about").replaceChildren(`${study.direction === "maximize" ? "Maximizes" : "Minimizes"} by ${algorithm(study)}, created `, moment(study.created, true));
+      find("about").replaceChildren(
+        `${study.direction === "maximize" ? "Maximizes" : "Minimizes"} by ${algorithm(study)}, created `,
+        moment(study.created, true),
+      );
       const nothing = study.told === 0;
       find("first").hidden = !nothing;
       find("pictures").hidden = nothing;
@@ -200,21 +263,28 @@ Ebbtide.study = (() => {
       if (!window.Plotly || (id === "map" && !this.view.model)) return;
       this.stale.delete(id);
       this.drawn.add(id);
-      draw(id, id === "map" ? Ebbtide.figures.map(this.view, chosenKind(), this.trail) : Ebbtide.figures[id](this.view));
+      draw(
+        id,
+        id === "map" ? Ebbtide.figures.map(this.view, chosenKind(), this.trail) : Ebbtide.figures[id](this.view),
+      );
     }
 
     watchSight() {
-      const observer = new IntersectionObserver((changes) => {
-        for (const { target, isIntersecting } of changes) {
-          this.inSight[isIntersecting ? "add" : "delete"](target.id);
-          if (isIntersecting && this.stale.has(target.id)) this.draw(target.id);
-        }
-      }, { rootMargin: "100px" });
+      const observer = new IntersectionObserver(
+        (changes) => {
+          for (const { target, isIntersecting } of changes) {
+            this.inSight[isIntersecting ? "add" : "delete"](target.id);
+            if (isIntersecting && this.stale.has(target.id)) this.draw(target.id);
+          }
+        },
+        { rootMargin: "100px" },
+      );
       for (const id of Object.keys(FIGURES)) observer.observe(find(id));
     }
 
     showNumbers() {
-      const { study, asks } = this.view, wall = Ebbtide.figures.isWall(this.view);
+      const { study, asks } = this.view,
+        wall = Ebbtide.figures.isWall(this.view);
       const newest = (column) => column.findLast((each) => each !== null) ?? null;
       const facts = [
         ["Told", count(study.told), study.failed ? ` ${count(study.failed)} failed` : ""],
@@ -224,27 +294,42 @@ Ebbtide.study = (() => {
         ["Timescale", span(newest(asks.timescale), wall), ""],
         ["Response", span(newest(asks.response), wall), ""],
       ];
-      find("figures").replaceChildren(...facts.map(([term, fact, more]) => {
-        const box = element("div"), said = element("dd");
-        said.append(fact, ...(more ? [element("small", more)] : []));
-        box.append(element("dt", term), said);
-        return box;
-      }));
+      find("figures").replaceChildren(
+        ...facts.map(([term, fact, more]) => {
+          const box = element("div"),
+            said = element("dd");
+          said.append(fact, ...(more ? [element("small", more)] : []));
+          box.append(element("dt", term), said);
+          return box;
+        }),
+      );
     }
 
     showParameters() {
-      const names = Object.keys(this.view.study.space), select = find("parameter");
+      const names = Object.keys(this.view.study.space),
+        select = find("parameter");
       if ([...select.options].map((option) => option.value).join("\n") !== names.join("\n")) {
-        select.replaceChildren(...names.map((name) => { const option = element("option", name); option.value = name; return option; }));
+        select.replaceChildren(
+          ...names.map((name) => {
+            const option = element("option", name);
+            option.value = name;
+            return option;
+          }),
+        );
       }
       select.value = this.view.model ? this.view.model.map.parameter : names[0];
     }
 
     showFirst() {
-      const hint = find("first").querySelector(".hint"), box = find("first").querySelector(".command");
+      const hint = find("first").querySelector(".hint"),
+        box = find("first").querySelector(".command");
       box.hidden = mode !== "service" || !Ebbtide.figures.isWall(this.view);
-      hint.textContent = box.hidden ? "The pictures come with the first observation." : "Ask what to measure, or tell what you have measured; this line tells a first value:";
-      const params = Object.fromEntries(Object.entries(this.view.study.space).map(([name, parameter]) => [name, middle(parameter)]));
+      hint.textContent = box.hidden
+        ? "The pictures come with the first observation."
+        : "Ask what to measure, or tell what you have measured; this line tells a first value:";
+      const params = Object.fromEntries(
+        Object.entries(this.view.study.space).map(([name, parameter]) => [name, middle(parameter)]),
+      );
       command(box, `/studies/${encodeURIComponent(this.name)}/tell`, { params, value: 1.0 });
     }
 
@@ -254,35 +339,63 @@ Ebbtide.study = (() => {
       const [said, caption] = [find("best").querySelector(".value"), find("best").querySelector(".caption")];
       const [mean, deviation] = uncertain(best.mean, best.std);
       said.replaceChildren(mean, element("small", ` ± ${deviation}`));
-      find("best").querySelector("tbody").replaceChildren(...Object.entries(best.params).map(([name, each]) => {
-        const head = element("th", name, "name");
-        head.scope = "row";
-        const cell = element("td", value(each), "number");
-        cell.title = String(each);
-        return row([head, cell]);
-      }));
-      caption.replaceChildren("Expected value ± deviation, by the model, as of ", moment(best.time, Ebbtide.figures.isWall(this.view)), ".");
+      find("best")
+        .querySelector("tbody")
+        .replaceChildren(
+          ...Object.entries(best.params).map(([name, each]) => {
+            const head = element("th", name, "name");
+            head.scope = "row";
+            const cell = element("td", value(each), "number");
+            cell.title = String(each);
+            return row([head, cell]);
+          }),
+        );
+      caption.replaceChildren(
+        "Expected value ± deviation, by the model, as of ",
+        moment(best.time, Ebbtide.figures.isWall(this.view)),
+        ".",
+      );
     }
 
     showNewest() {
-      const { observations, study } = this.view, names = Object.keys(study.space);
-      const heads = ["When", "Value", ...names].map((name, i) => { const head = element("th", name, i === 1 ? "number" : ""); head.scope = "col"; return head; });
+      const { observations, study } = this.view,
+        names = Object.keys(study.space);
+      const heads = ["When", "Value", ...names].map((name, i) => {
+        const head = element("th", name, i === 1 ? "number" : "");
+        head.scope = "col";
+        return head;
+      });
       find("newest").querySelector("thead").replaceChildren(row(heads));
-      const last = observations.line.map((_, i) => i).slice(-NEWEST).reverse();
-      find("newest").querySelector("tbody").replaceChildren(...last.map((i) => {
-        const when = element("td");
-        when.append(moment(observations.time[i], Ebbtide.figures.isWall(this.view)));
-        const said = element("td", observations.value[i] === null ? "failed" : number(observations.value[i]), "number");
-        const made = row([when, said, ...names.map((name) => element("td", value(observations.params[name][i])))]);
-        if (!observations.active[i]) made.className = "gone";
-        return made;
-      }));
+      const last = observations.line
+        .map((_, i) => i)
+        .slice(-NEWEST)
+        .reverse();
+      find("newest")
+        .querySelector("tbody")
+        .replaceChildren(
+          ...last.map((i) => {
+            const when = element("td");
+            when.append(moment(observations.time[i], Ebbtide.figures.isWall(this.view)));
+            const said = element(
+              "td",
+              observations.value[i] === null ? "failed" : number(observations.value[i]),
+              "number",
+            );
+            const made = row([when, said, ...names.map((name) => element("td", value(observations.params[name][i])))]);
+            if (!observations.active[i]) made.className = "gone";
+            return made;
+          }),
+        );
     }
 
     showGuards() {
       const guards = Object.entries(this.view.model?.guards ?? {}).filter(([, times]) => times > 0);
       find("guards").hidden = !guards.length;
-      find("guards").querySelector("ul").replaceChildren(...guards.map(([name, times]) => element("li", `${name}: ${times === 1 ? "once" : `${count(times)} times`}`)));
+      find("guards")
+        .querySelector("ul")
+        .replaceChildren(
+          ...guards.map(([name, times]) => element("li", `${name}: ${times === 1 ? "once" : `${count(times)} times`}`)),
+        );
     }
   }
 
@@ -295,17 +408,28 @@ Ebbtide.study = (() => {
   }
 
   function setUpChoices(page) {
-    find("last").replaceChildren(...LENGTHS.map((length) => {
-      const option = element("option", length === null ? "all observations" : `last ${count(length)} observations`);
-      option.value = length ?? "all";
-      return option;
-    }));
+    find("last").replaceChildren(
+      ...LENGTHS.map((length) => {
+        const option = element("option", length === null ? "all observations" : `last ${count(length)} observations`);
+        option.value = length ?? "all";
+        return option;
+      }),
+    );
     find("last").value = chosenLast() ?? "all";
-    find("last").addEventListener("change", () => { choose("last", find("last").value); page.look(); });
-    find("parameter").addEventListener("change", () => { choose("parameter", find("parameter").value); page.look(); });
+    find("last").addEventListener("change", () => {
+      choose("last", find("last").value);
+      page.look();
+    });
+    find("parameter").addEventListener("change", () => {
+      choose("parameter", find("parameter").value);
+      page.look();
+    });
     for (const radio of document.querySelectorAll("input[name=kind]")) {
       radio.checked = radio.value === chosenKind();
-      radio.addEventListener("change", () => { choose("kind", radio.value); page.draw("map"); });
+      radio.addEventListener("change", () => {
+        choose("kind", radio.value);
+        page.draw("map");
+      });
     }
   }
 
