@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -22,7 +22,9 @@ from ebbtide.service.verbs import verbs
 from ebbtide.storage.database import path_of
 from ebbtide.version import __version__
 
+# Not at once: a service that is started again and again must not spend itself on processes.
 WARM_UP_AFTER_S = 0.5
+VIEWER_AFTER_S = 3.0
 
 
 def application(
@@ -40,8 +42,7 @@ def application(
     limits = limits or Limits()
     desk = Desk(storage, processes, limits.studies, limits.width)
     metrics = Metrics()
-    # Not at once: a service that is started again and again must not spend itself on workers.
-    app = _app(desk, lambda: asyncio.get_running_loop().call_later(WARM_UP_AFTER_S, desk.warm_up))
+    app = _app(desk, {WARM_UP_AFTER_S: desk.warm_up, VIEWER_AFTER_S: desk.viewer.warm_up})
     app.include_router(verbs(desk, limits))
     app.include_router(reads(desk, limits))
     app.include_router(health(desk))
@@ -57,7 +58,7 @@ def application(
 def looking(storage: str) -> App:
     """The pages of the studies in `storage`, for this machine; nothing can be changed there."""
     reading, limits = Reading(storage), Limits()
-    app = _app(reading, lambda: asyncio.get_running_loop().call_soon(reading.viewer.warm_up))
+    app = _app(reading, {0.0: reading.viewer.warm_up})
     app.include_router(reads(reading, limits))
     app.include_router(health(reading))
     app.include_router(pages(reading, "file"))
@@ -65,12 +66,16 @@ def looking(storage: str) -> App:
     return Gate(_measured(app, Metrics()), token=None, hosts=LOOPBACK, any_address=False, limits=limits)
 
 
-def _app(reading: Reading, begin: Callable[[], asyncio.Handle]) -> FastAPI:
+def _app(reading: Reading, later: Mapping[float, Callable[[], None]]) -> FastAPI:
+    """`later` is what is to be done so many seconds after the start."""
+
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        beginning = begin()
+        loop = asyncio.get_running_loop()
+        waiting = [loop.call_later(seconds, act) for seconds, act in later.items()]
         yield
-        beginning.cancel()
+        for each in waiting:
+            each.cancel()
         reading.close()
 
     return FastAPI(

@@ -40,7 +40,6 @@ class Desk(Reading):
 
     def warm_up(self) -> None:
         self._workshop.warm_up()
-        self.viewer.warm_up()
 
     def close(self) -> None:
         self._workshop.close()
