@@ -441,23 +441,15 @@ def test_the_policy_lets_nothing_run_that_is_not_ours(gallery, opened):
 # --- without a service --------------------------------------------------------------------------------------------
 
 
+def report_of(server, name, folder):
+    path, database = folder / "report.html", server.folder / "s.db"
+    command = [sys.executable, "-m", "ebbtide", "report", str(database), "--name", name, "--out", str(path)]
+    subprocess.run(command, check=True, timeout=120)
+    return path
+
+
 def test_a_report_opens_anywhere(gallery, opened, tmp_path):
-    report = tmp_path / "report.html"
-    subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "ebbtide",
-            "report",
-            str(gallery.folder / "s.db"),
-            "--name",
-            "edge-7",
-            "--out",
-            str(report),
-        ],
-        check=True,
-        timeout=120,
-    )
+    report = report_of(gallery, "edge-7", tmp_path)
     page = opened(report.as_uri(), offline=True)
     wait_for_pictures(page)
     shown = len(trace(page, "objective", "active") | trace(page, "objective", "removed"))
@@ -469,6 +461,13 @@ def test_a_report_opens_anywhere(gallery, opened, tmp_path):
     page.locator("#theme").select_option("dark")
     assert page.locator("#status").is_hidden()
     page.screenshot(path=SCREENSHOTS / "report.png", full_page=True)
+
+
+def test_a_report_of_a_fresh_study_says_that_there_is_nothing_yet(gallery, opened, tmp_path):
+    report = report_of(gallery, "fresh", tmp_path)
+    page = opened(report.as_uri(), offline=True)
+    page.wait_for_selector("text=The pictures come with the first observation.")
+    assert page.locator("#first .command").is_hidden()
 
 
 def test_a_file_is_looked_at_read_only(gallery, opened, tmp_path):

@@ -30,8 +30,9 @@ def _windows(lookout: Lookout, name: str) -> Iterator[tuple[str, dict[str, Any]]
         view = lookout.study(name, last, None)
         maps = {}
         if view["model"] is not None:
-            maps = {each: lookout.study(name, last, each)["model"]["map"] for each in view["study"]["space"]}
-            del view["model"]["map"]
+            first, *others = view["study"]["space"]
+            maps = {first: view["model"].pop("map")}
+            maps |= {each: lookout.study(name, last, each)["model"]["map"] for each in others}
         trail = lookout.trail(name, last)
         while trail["missing"]:
             trail = lookout.trail(name, last)

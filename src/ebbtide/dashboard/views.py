@@ -163,7 +163,6 @@ def _model(
         "prediction": {"time": times.tolist(), "mean": short(mean[:, 0].tolist()), "std": short(std[:, 0].tolist())},
         "map": _map(watched, best, parameter or next(iter(reasoner.space.parameters)), times, now),
         "relevance": _relevance(watched, active, now),
-        "pending": len(reasoner.ledger.pending),
         "guards": reasoner.state.guards,
     }
 

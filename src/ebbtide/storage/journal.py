@@ -186,7 +186,7 @@ class Journal:
             ledger.restore(line, observation)
 
     def _active(self, told: int) -> list[int]:
-        """The lines that are active, of so many. To join tells with removals would take ten times as long."""
+        """The lines that are active, of so many: quicker than to join tells with removals."""
         removed = self.database.rows("SELECT line FROM removals WHERE study = ?", (self.study,))
         inactive = [*(line for (line,) in removed), *self.failures()]
         active: list[int] = np.setdiff1d(np.arange(told), inactive).tolist()

@@ -6,7 +6,7 @@ Ebbtide.axes = (() => {
 
   function theme() {
     const style = getComputedStyle(document.documentElement);
-    const names = ["paper", "ink", "soft", "faint", "line", "grid", "accent", "wash", "low", "middle", "high"];
+    const names = ["paper", "ink", "soft", "faint", "line", "grid", "accent", "low", "middle", "high"];
     return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
   }
 

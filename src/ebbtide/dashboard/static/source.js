@@ -92,7 +92,7 @@ Ebbtide.source = (() => {
     return {
       study: async (name, last, parameter) => {
         const { view, maps } = report.windows[last ?? "all"];
-        const map = maps[parameter] ?? Object.values(maps)[0];
+        const map = Object.hasOwn(maps, parameter) ? maps[parameter] : Object.values(maps)[0];
         return view.model ? { ...view, model: { ...view.model, map } } : view;
       },
       trail: async (name, last) => report.windows[last ?? "all"].trail,

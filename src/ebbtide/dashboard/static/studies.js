@@ -7,7 +7,6 @@ Ebbtide.studies = (() => {
   const { find, element, row, mode, source, moment, status, command, askForToken } = Ebbtide.parts;
   const LIST_MS = 5000;
 
-  const goal = (study) => (study.direction === "maximize" ? "maximize" : "minimize");
   const algorithm = (study) => (typeof study.algorithm === "string" ? study.algorithm : "its own");
 
   async function show() {
@@ -49,7 +48,7 @@ Ebbtide.studies = (() => {
       name.append(link);
       last.append(moment(study.last_told, study.clock === "SystemClock"));
       const numbers = [study.told, study.active, study.removed].map((each) => element("td", count(each), "number"));
-      return row([name, element("td", goal(study)), element("td", algorithm(study)), ...numbers, last]);
+      return row([name, element("td", study.direction), element("td", algorithm(study)), ...numbers, last]);
     });
     const body = find("studies").querySelector("tbody"),
       focused = document.activeElement?.getAttribute("href");

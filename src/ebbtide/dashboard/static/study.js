@@ -327,6 +327,7 @@ Ebbtide.study = (() => {
       hint.textContent = box.hidden
         ? "The pictures come with the first observation."
         : "Ask what to measure, or tell what you have measured; this line tells a first value:";
+      if (box.hidden) return;
       const params = Object.fromEntries(
         Object.entries(this.view.study.space).map(([name, parameter]) => [name, middle(parameter)]),
       );
