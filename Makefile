@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PERF := .venv-perf/bin
 
-.PHONY: demo test test-browser test-botorch lint format chaos perf perf-long perf-field perf-variants perf-inference perf-pace perf-service \
+.PHONY: demo test test-browser test-joins lint format chaos perf perf-botorch perf-optuna perf-long perf-field perf-variants perf-inference perf-pace perf-service \
   perf-resume perf-dashboard soak clean
 
 demo: .venv/.installed
@@ -16,9 +16,9 @@ test: .venv/.installed
 test-browser: .venv/.browser
 	$(BIN)/pytest tests_browser
 
-# The join to BoTorch, in an environment of its own.
-test-botorch: .venv-botorch/.installed
-	.venv-botorch/bin/pytest tests_botorch -W ignore -W error::ebbtide.errors.EbbtideWarning
+# The joins to BoTorch and Optuna, in an environment of their own.
+test-joins: .venv-joins/.installed
+	.venv-joins/bin/pytest tests_joins -W ignore -W error::ebbtide.errors.EbbtideWarning
 
 lint: .venv/.installed
 	$(BIN)/ruff check .
@@ -37,6 +37,13 @@ chaos: .venv/.installed
 # Speed beside the peers, measured in one run.
 perf: .venv-perf/.installed
 	$(PERF)/python perf/peers.py
+
+# Objectives that drift: a BoTorch loop with and without forgetting; Optuna's samplers and ours.
+perf-botorch: .venv-perf/.installed
+	$(PERF)/python perf/botorch_loop.py
+
+perf-optuna: .venv-perf/.installed
+	$(PERF)/python perf/optuna_samplers.py
 
 # 20,000 asks: do the response time and the dataset's size stay level?
 perf-long: .venv/.installed
@@ -85,17 +92,17 @@ soak: .venv/.installed
 	touch $@
 
 # The default build of torch carries gigabytes of GPU code: the pin comes first.
-.venv-botorch/.installed: pyproject.toml
-	$(PYTHON) -m venv .venv-botorch
-	.venv-botorch/bin/pip install --quiet torch==2.13.0
-	.venv-botorch/bin/pip install --quiet --editable '.[botorch]' pytest
+.venv-joins/.installed: pyproject.toml
+	$(PYTHON) -m venv .venv-joins
+	.venv-joins/bin/pip install --quiet torch==2.13.0
+	.venv-joins/bin/pip install --quiet --editable '.[botorch,optuna]' pytest
 	touch $@
 
 .venv-perf/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv-perf
 	$(PERF)/pip install --quiet torch==2.13.0
-	$(PERF)/pip install --quiet --editable '.[peers]'
+	$(PERF)/pip install --quiet --editable '.[botorch,optuna,peers]'
 	touch $@
 
 clean:
-	rm -rf .venv .venv-botorch .venv-perf out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-joins .venv-perf out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

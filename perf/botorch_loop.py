@@ -1,6 +1,6 @@
 """A plain BoTorch loop on an objective that drifts, and the same loop with three lines more: regret and response time.
 
-    python perf/botorch_loop.py --benchmark hartmann3 --seconds 600
+    make perf-botorch
 
 The clock moves by what each step took, and by a second for the measurement; so a slower loop measures less often. Both
 loops run in turns, in one process.
@@ -88,26 +88,36 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--benchmark", default="hartmann3")
     parser.add_argument("--seconds", type=float, default=600.0)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    torch.manual_seed(options.seed)
     problem = eb.benchmarks.get(options.benchmark)
-    loops = [Loop(problem, options.seconds, forgetting, options.seed) for forgetting in (False, True)]
+    loops = [
+        Loop(problem, options.seconds, forgetting, seed)
+        for forgetting in (False, True)
+        for seed in range(options.seeds)
+    ]
+    torch.manual_seed(0)
     while any(loop.now < options.seconds for loop in loops):
-        behind = min(loops, key=lambda loop: loop.now)
-        behind.step()
+        min(loops, key=lambda loop: loop.now).step()
     print(f"| {options.benchmark} | queries | kept at the end | response, ms | in the last tenth | average regret |")
     print("|---|---|---|---|---|---|")
-    for loop in loops:
-        responses = np.array(loop.responses) * 1e3
-        last = responses[-max(1, len(responses) // 10) :]
-        what = "with prune" if loop.forgetting else "plain"
-        print(
-            f"| {what} | {len(responses)} | {len(loop.train_X)} | {np.median(responses):.0f} | {np.median(last):.0f} "
-            f"| {np.mean(loop.regrets):.3f} |"
-        )
+    for forgetting in (False, True):
+        report("with prune" if forgetting else "plain", [loop for loop in loops if loop.forgetting is forgetting])
+
+
+def report(what: str, loops: list[Loop]) -> None:
+    """A row: medians of the response times, means of the rest."""
+    responses = 1e3 * np.concatenate([loop.responses for loop in loops])
+    last = 1e3 * np.concatenate([loop.responses[-(len(loop.responses) // 10) :] for loop in loops])
+    regrets = [np.mean(loop.regrets) for loop in loops]
+    error = np.std(regrets, ddof=1) / math.sqrt(len(loops)) if len(loops) > 1 else math.nan
+    queries, kept = np.mean([(len(loop.responses), len(loop.train_X)) for loop in loops], axis=0)
+    print(
+        f"| {what} | {queries:.0f} | {kept:.0f} | {np.median(responses):.0f} | {np.median(last):.0f} "
+        f"| {np.mean(regrets):.3f} ± {error:.3f} |"
+    )
 
 
 if __name__ == "__main__":

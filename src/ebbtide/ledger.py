@@ -66,6 +66,11 @@ class Ledger:
             self.settle(observation.trial_id)
         self.told += 1
 
+    def record_forgotten(self, time: float) -> None:
+        """The next line of the history, of which is known that it was removed since."""
+        self.count_values(1, [time], time, time)
+        self.told += 1
+
     def count_values(self, number: int, newest_times: Sequence[float], first: float, last: float) -> None:
         """Values that were told, between two times; of the newest few, the times in the order told."""
         self.values_told += number

@@ -1,0 +1,358 @@
+"""Optuna studies that never end: a sampler that follows a moving optimum and forgets what is stale.
+
+    study = optuna.create_study(storage=..., sampler=EbbtideSampler())
+    study.optimize(objective, timeout=...)          # for weeks
+    recommend(study).params                         # the best now; study.best_trial is the best ever
+
+Trials are never deleted. Each ask leaves a note on its trial, in Optuna's own storage: what it proposed, which trials
+it forgot, and the state that the next ask starts from. So a study goes on after a restart from its last note and the
+trials since, several workers share one active set, and nothing is replayed.
+"""
+
+import hashlib
+import json
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from threading import RLock
+from typing import Any
+
+import numpy as np
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.samplers import BaseSampler, RandomSampler
+from optuna.study import Study, StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+
+from ebbtide.algorithms import Algorithm
+from ebbtide.clock import Clock, SystemClock
+from ebbtide.definition import Definition, Direction, checked_algorithm, checked_count, define
+from ebbtide.errors import ConfigurationError, SpaceError
+from ebbtide.reasoning import Reasoner
+from ebbtide.records import Observation, Recommendation, Trial
+from ebbtide.space import Categorical, Float, Int, Parameter, Params, as_finite
+from ebbtide.state import State
+
+NOTE = "ebbtide:ask"  # the system attribute of a trial with what its ask worked out
+TIME = "ebbtide:time"  # the user attribute with which a person may date a trial that was measured elsewhere
+RECENT = 50  # completed trials whose common parameters are modelled
+
+SearchSpace = dict[str, BaseDistribution]
+
+
+class EbbtideSampler(BaseSampler):  # type: ignore[misc]
+    """A sampler for objectives that drift.
+
+    Parameters that the newest 50 completed trials have in common are searched together, with the distributions that the
+    newest of them has; others, conditional ones say, go to `independent_sampler` (at random by default). Failed and
+    pruned trials, and values that are not finite, are not modelled; running trials are kept away from.
+    """
+
+    def __init__(
+        self,
+        algorithm: str | Algorithm = "w-dbo",
+        *,
+        clock: Clock | None = None,
+        seed: int | None = None,
+        n_initial: int | None = None,
+        independent_sampler: BaseSampler | None = None,
+    ) -> None:
+        self.algorithm = checked_algorithm(algorithm)
+        self.clock: Clock = SystemClock() if clock is None else clock
+        self.seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else checked_count("seed", seed)
+        self.n_initial = None if n_initial is None else checked_count("n_initial", n_initial)
+        self.independent_sampler = independent_sampler or RandomSampler(seed=None if seed is None else self.seed)
+        self._forget_all()
+
+    def _forget_all(self) -> None:
+        self._lock = RLock()
+        self._record: _Record | None = None
+        self._belief: _Belief | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key not in ("_lock", "_record", "_belief")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._forget_all()  # all that was known is in the study's storage
+
+    # --- what Optuna calls ----------------------------------------------------------------------------------------
+
+    def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> SearchSpace:
+        self._raise_error_if_multi_objective(study)
+        with self._lock:
+            return self._followed(study).search_space()
+
+    def sample_relative(self, study: Study, trial: FrozenTrial, search_space: SearchSpace) -> Params:
+        self._raise_error_if_multi_objective(study)
+        with self._lock:
+            believed = self._believed(study, search_space)
+            now = self.clock.now()
+            if believed is None:
+                _leave_note(study, trial, {"time": now})
+                return {}
+            note = believed.ask(trial, now, self.clock)
+            _leave_note(study, trial, note)
+            believed.learn(note)
+            params: Params = note["params"]
+            return params
+
+    def sample_independent(self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: Any) -> Any:
+        self._raise_error_if_multi_objective(study)
+        return self.independent_sampler.sample_independent(study, trial, param_name, param_distribution)
+
+    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
+        self.independent_sampler.before_trial(study, trial)
+
+    def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
+        """A trial that sampled nothing (all of it was enqueued) is dated now."""
+        self.independent_sampler.after_trial(study, trial, state, values)
+        if state == TrialState.COMPLETE and NOTE not in trial.system_attrs and TIME not in trial.user_attrs:
+            _leave_note(study, trial, {"time": self.clock.now()})
+
+    def reseed_rng(self) -> None:
+        """Our own numbers are keyed by the trial's: no two trials share them."""
+        self.independent_sampler.reseed_rng()
+
+    # --- what is known of a study ---------------------------------------------------------------------------------
+
+    def recommend(self, study: Study) -> Recommendation:
+        self._raise_error_if_multi_objective(study)
+        with self._lock:
+            believed = self._believed(study, self._followed(study).search_space())
+            if believed is None:
+                raise ConfigurationError(
+                    f"study {study.study_name!r} has no completed trial with parameters to model: optimize it first"
+                )
+            return believed.recommend(self.clock.now())
+
+    def _followed(self, study: Study) -> "_Record":
+        """The record of the study, up to date. A sampler nearly always serves one; for another it reads anew."""
+        record = self._record
+        if record is None or record.storage is not study._storage or record.study_id != study._study_id:
+            record = self._record = _Record(study, dated=isinstance(self.clock, SystemClock))
+            self._belief = None
+        record.catch_up()
+        if isinstance(self.clock, SystemClock):
+            self.clock.never_before(record.latest_time)
+        return record
+
+    def _believed(self, study: Study, search_space: SearchSpace) -> "_Belief | None":
+        """The belief over a search space, up to date; None if nothing of it can be modelled."""
+        record = self._followed(study)
+        axes = _axes(search_space)
+        if not axes:
+            return None
+        belief = self._belief
+        if belief is None or belief.record is not record or belief.axes != axes:
+            parameters = {name: axis.parameter for name, axis in axes.items()}
+            direction: Direction = "maximize" if study.direction == StudyDirection.MAXIMIZE else "minimize"
+            definition = define(parameters, direction, self.algorithm, self.clock, self.seed, self.n_initial)
+            belief = self._belief = _Belief(record, axes, definition)
+        belief.catch_up()
+        return belief
+
+
+def recommend(study: Study) -> Recommendation:
+    """The best parameters *now*, by the model of the study's `EbbtideSampler`: no exploration.
+
+    `study.best_trial` is the best value ever seen, which says little once the objective has moved.
+    """
+    if not isinstance(study.sampler, EbbtideSampler):
+        raise ConfigurationError(
+            f"the study's sampler is a {type(study.sampler).__name__}, which has no model of time; "
+            "set study.sampler = EbbtideSampler()"
+        )
+    return study.sampler.recommend(study)
+
+
+def _leave_note(study: Study, trial: FrozenTrial, note: Mapping[str, Any]) -> None:
+    study._storage.set_trial_system_attr(trial._trial_id, NOTE, note)
+
+
+class _Record:
+    """A study's trials as they came in: the finished ones in the order told, the running ones, what was forgotten."""
+
+    def __init__(self, study: Study, *, dated: bool) -> None:
+        self.storage, self.study_id = study._storage, study._study_id
+        self.dated = dated  # whether Optuna's own dates are by the same clock
+        self.finished: list[FrozenTrial] = []
+        self.running: list[FrozenTrial] = []
+        self.forgotten: set[int] = set()  # numbers of trials
+        self.latest_note: tuple[int, Mapping[str, Any]] | None = None  # that has a state, with its trial's number
+        self.latest_time = -np.inf
+        self._recent: deque[SearchSpace] = deque(maxlen=RECENT)
+        self._open: list[int] = []
+        self._next = 0
+
+    def catch_up(self) -> None:
+        trials = self.storage.get_all_trials(self.study_id, deepcopy=False)
+        news = [trials[number] for number in self._open] + trials[self._next :]  # Optuna numbers them without a gap
+        self._next = len(trials)
+        self._open = [trial.number for trial in news if not trial.state.is_finished()]
+        self.running = [trial for trial in news if trial.state == TrialState.RUNNING]
+        for trial in news:
+            self._read_note(trial)
+        done = [trial for trial in news if trial.state.is_finished()]
+        done.sort(key=lambda trial: (trial.datetime_complete, trial.number))
+        self.finished += done
+        self._recent.extend(trial.distributions for trial in done if trial.state == TrialState.COMPLETE)
+
+    def _read_note(self, trial: FrozenTrial) -> None:
+        note = trial.system_attrs.get(NOTE, {})
+        self.latest_time = max(self.latest_time, note.get("time", -np.inf))
+        if "state" not in note:
+            return
+        self.forgotten.update(note["forgot"])
+        if self.latest_note is None or trial.number > self.latest_note[0]:
+            self.latest_note = trial.number, note
+
+    def search_space(self) -> SearchSpace:
+        """What the newest completed trials have in common, as the newest has it."""
+        if not self._recent:
+            return {}
+        common = set[str].intersection(*(set(distributions) for distributions in self._recent))
+        newest = self._recent[-1]
+        return {name: d for name, d in newest.items() if name in common and _axis(d) is not None}
+
+    def time(self, trial: FrozenTrial) -> float | None:
+        """When a trial measured, by the sampler's clock, if that can be told."""
+        if NOTE in trial.system_attrs:
+            noted: float = trial.system_attrs[NOTE]["time"]
+            return noted
+        given = as_finite(trial.user_attrs.get(TIME))
+        if given is None and self.dated and trial.datetime_start is not None:
+            return float(trial.datetime_start.timestamp())
+        return given
+
+
+class _Belief:
+    """A reasoner over one search space, fed with the record. The line of an observation is its place in the record."""
+
+    def __init__(self, record: _Record, axes: "dict[str, _Axis]", definition: Definition) -> None:
+        self.record, self.axes = record, axes
+        self.reasoner = Reasoner(definition)
+        described = {key: part for key, part in definition.to_json().items() if key not in ("seed", "n_initial")}
+        self.signature = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:16]
+
+    def catch_up(self) -> None:
+        ledger, record = self.reasoner.ledger, self.record
+        for line in range(ledger.told, len(record.finished)):
+            self._hear(record.finished[line])
+        gone = [line for line in ledger.lines.tolist() if record.finished[line].number in record.forgotten]
+        if gone:
+            ledger.remove(gone)
+        if record.latest_note is not None:
+            number, note = record.latest_note
+            if number >= self.reasoner.state.asks and note["of"] == self.signature:
+                self.reasoner.state = State.from_json(note["state"])
+
+    def _hear(self, trial: FrozenTrial) -> None:
+        """What a finished trial says of this search space, if it says anything."""
+        time = self.record.time(trial)
+        if time is not None and trial.number in self.record.forgotten:
+            self.reasoner.ledger.record_forgotten(time)
+            return
+        value = as_finite(trial.value) if trial.state == TrialState.COMPLETE else None
+        params = self._ours(trial.params)
+        told = Observation({}, 0.0, None) if time is None or params is None else Observation(params, time, value)
+        self.reasoner.ledger.record(told)
+
+    def _ours(self, params: Params) -> Params | None:
+        """Parameters as the reasoner has them; None if they do not fit its space."""
+        ours = {name: axis.ours(params[name]) for name, axis in self.axes.items() if name in params}
+        return None if len(ours) < len(self.axes) or None in ours.values() else ours
+
+    def _theirs(self, params: Params) -> Params:
+        return {name: axis.theirs(params[name]) for name, axis in self.axes.items()}
+
+    def ask(self, trial: FrozenTrial, now: float, clock: Clock) -> dict[str, Any]:
+        """What the next trial should be, as a note; nothing is changed."""
+        reasoner = self.reasoner
+        reasoner.state = replace(reasoner.state, asks=trial.number)  # random numbers are those of the trial
+        reasoner.ledger.pending = {p.id: p for p in map(self._pending, self.record.running) if p is not None}
+        reasoner.ledger.settle(str(trial.number))
+        step = reasoner.step(now, until=now)  # Optuna measures at once
+        landed = clock.now()
+        lines = reasoner.ledger.lines[step.rows].tolist()
+        return {
+            "time": landed,
+            "params": self._theirs(reasoner.space.decode(step.x)),
+            "forgot": [self.record.finished[line].number for line in lines],
+            "state": step.after(reasoner.state, now, landed).to_json(),
+            "of": self.signature,
+        }
+
+    def learn(self, note: Mapping[str, Any]) -> None:
+        self.record.forgotten.update(note["forgot"])
+        self.reasoner.state = State.from_json(note["state"])
+
+    def _pending(self, trial: FrozenTrial) -> Trial | None:
+        note = trial.system_attrs.get(NOTE, {})
+        params, time = self._ours({**note.get("params", {}), **trial.params}), self.record.time(trial)
+        return None if params is None or time is None else Trial(str(trial.number), params, time)
+
+    def recommend(self, now: float) -> Recommendation:
+        best = self.reasoner.recommend(now)
+        return replace(best, params=self._theirs(best.params))
+
+
+# --- Optuna's distributions as parameters -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """A distribution, and the parameter that stands for it: steps are counted, and choices numbered."""
+
+    distribution: BaseDistribution
+    parameter: Parameter
+
+    @property
+    def _counted(self) -> bool:
+        return isinstance(self.parameter, Int) and self.distribution.step is not None and not self.distribution.log
+
+    def ours(self, value: Any) -> Any:
+        """None if the value does not belong to the distribution."""
+        try:
+            internal = self.distribution.to_internal_repr(value)
+        except ValueError:
+            return None
+        if not self.distribution._contains(internal):
+            return None
+        if self._counted:
+            return round((internal - self.distribution.low) / self.distribution.step)
+        return internal if isinstance(self.parameter, Float) else int(internal)
+
+    def theirs(self, value: Any) -> Any:
+        if isinstance(self.parameter, Categorical):
+            return self.distribution.choices[value]
+        if not self._counted:
+            return value
+        placed = self.distribution.low + value * self.distribution.step
+        return min(placed, self.distribution.high)
+
+
+def _axes(search_space: SearchSpace) -> dict[str, _Axis]:
+    found = {name: _axis(distribution) for name, distribution in search_space.items()}
+    return {name: axis for name, axis in found.items() if axis is not None}
+
+
+def _axis(distribution: BaseDistribution) -> _Axis | None:
+    """None where there is nothing to search, or more than we can count."""
+    if distribution.single():
+        return None
+    try:
+        return _Axis(distribution, _parameter(distribution))
+    except SpaceError:
+        return None
+
+
+def _parameter(distribution: BaseDistribution) -> Parameter:
+    if isinstance(distribution, CategoricalDistribution):
+        return Categorical(range(len(distribution.choices)))
+    if isinstance(distribution, FloatDistribution) and distribution.step is None:
+        return Float(distribution.low, distribution.high, distribution.log)
+    if isinstance(distribution, IntDistribution) and distribution.log:
+        return Int(distribution.low, distribution.high, log=True)
+    if isinstance(distribution, FloatDistribution | IntDistribution):
+        return Int(0, round((distribution.high - distribution.low) / distribution.step))
+    raise SpaceError(f"{distribution!r} is of no known kind")
