@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PERF := .venv-perf/bin
 
-.PHONY: demo test test-browser test-joins lint format chaos perf perf-botorch perf-optuna perf-long perf-field perf-variants perf-inference perf-pace perf-service \
+.PHONY: demo test test-browser test-joins docs lint format chaos perf perf-botorch perf-optuna perf-long perf-field perf-variants perf-inference perf-pace perf-service \
   perf-resume perf-dashboard soak clean
 
 demo: .venv/.installed
@@ -19,6 +19,11 @@ test-browser: .venv/.browser
 # The joins to BoTorch and Optuna, in an environment of their own.
 test-joins: .venv-joins/.installed
 	.venv-joins/bin/pytest tests_joins -W ignore -W error::ebbtide.errors.EbbtideWarning
+
+# The site, in out/docs; a broken link or an undocumented public name fails.
+docs: .venv/.docs
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -d out/doctrees docs out/docs
+	@echo "open out/docs/index.html"
 
 lint: .venv/.installed
 	$(BIN)/ruff check .
@@ -84,6 +89,10 @@ soak: .venv/.installed
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --editable '.[dev,demo,cli,experiments,service]'
+	touch $@
+
+.venv/.docs: .venv/.installed
+	$(BIN)/pip install --quiet --editable '.[docs,optuna]'
 	touch $@
 
 .venv/.browser: .venv/.installed

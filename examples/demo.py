@@ -55,7 +55,9 @@ def compute_time(n: int) -> float:
 Watcher = Callable[[eb.Optimizer, eb.Trial, float, float], None]
 
 
-def optimize(algorithm: str, seed: int, watch: Watcher | None = None) -> tuple[eb.Optimizer, list[float]]:
+def optimize(
+    algorithm: str | eb.Algorithm, seed: int, watch: Watcher | None = None
+) -> tuple[eb.Optimizer, list[float]]:
     """Two simulated minutes of ask and tell; the optimizer and the regret of every query."""
     clock = eb.ManualClock()
     optimizer = eb.Optimizer(SPACE, direction="maximize", algorithm=algorithm, clock=clock, seed=seed)

@@ -27,6 +27,7 @@ from ebbtide.benchmarks import Problem
 from ebbtide.integrations.botorch import RemovalBudget, prune
 
 MEASUREMENT_S = 1.0
+TIME_UNIT_S = 600.0  # what the model counts time in: fixed, so that forgetting does not change it
 INITIAL = 15
 
 
@@ -44,6 +45,8 @@ class Loop:
 
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng(self.seed)
+        d = self.problem.dim
+        self.box = torch.tensor([[0.0] * (d + 1), [1.0] * d + [TIME_UNIT_S]]).double()
         points = self.rng.random((INITIAL, self.problem.dim))
         self.train_X, self.train_Y = torch.empty(0, self.problem.dim + 1).double(), torch.empty(0, 1).double()
         for x in points:
@@ -54,7 +57,9 @@ class Loop:
 
     def step(self) -> None:
         began = time.perf_counter()
-        model = SingleTaskGP(self.train_X, self.train_Y, input_transform=Normalize(self.problem.dim + 1))
+        model = SingleTaskGP(
+            self.train_X, self.train_Y, input_transform=Normalize(self.problem.dim + 1, bounds=self.box)
+        )
         fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
         x = self.query(model)
         if self.forgetting:

@@ -1,16 +1,18 @@
 """prune and relevance on BoTorch's models, against the library's own criterion on the same numbers."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
 import torch
 from botorch.models import SingleTaskGP
-from botorch.models.transforms import Normalize, Standardize
+from botorch.models.transforms import ChainedInputTransform, Normalize, Standardize
+from botorch.models.transforms.input import InputStandardize
 from gpytorch.kernels import AdditiveKernel, LinearKernel, MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
 
 import ebbtide as eb
-from ebbtide.errors import ConfigurationError
+from ebbtide.errors import ConfigurationError, EbbtideWarning
 from ebbtide.integrations.botorch import RemovalBudget, prune, relevance
 from ebbtide.relevance import criterion
 
@@ -230,11 +232,12 @@ def test_the_budget_grows_with_time_in_the_callers_unit():
     """Seconds or hours, transformed or not: the same budget, and the same observations go."""
     X, Y = data()
     found = []
-    for unit, transform in ((1.0, None), (3600.0, None), (3600.0, Normalize(3))):
+    for unit, normalized in ((1.0, False), (3600.0, False), (3600.0, True)):
         raw = X.clone()
         raw[:, 2] *= unit
-        span = float(raw[:, 2].max() - raw[:, 2].min()) if transform else 1.0
-        widths = (X[:, :2].max(0).values - X[:, :2].min(0).values) if transform else torch.ones(2)
+        span = float(raw[:, 2].max() - raw[:, 2].min()) if normalized else 1.0
+        widths = (X[:, :2].max(0).values - X[:, :2].min(0).values) if normalized else torch.ones(2)
+        transform = Normalize(3, bounds=torch.stack([raw.min(0).values, raw.max(0).values])) if normalized else None
         model = SingleTaskGP(raw, Y, input_transform=transform, outcome_transform=None)
         lengths = torch.cat([torch.tensor([0.3, 0.6]).double() / widths, torch.tensor([0.4 * unit / span]).double()])
         model.covar_module.register_constraint("raw_lengthscale", RBFKernel().raw_lengthscale_constraint)
@@ -253,7 +256,7 @@ def test_the_budget_grows_with_time_in_the_callers_unit():
 @pytest.mark.parametrize("training", [True, False])
 def test_the_model_is_left_as_it_was(training):
     X, Y = data()
-    model = SingleTaskGP(X, Y, input_transform=Normalize(3))
+    model = SingleTaskGP(X, Y, input_transform=Normalize(3, bounds=torch.tensor([[0.0] * 3, [1.0] * 3]).double()))
     model.train(training)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     inputs = model.train_inputs[0].clone()
@@ -262,6 +265,25 @@ def test_the_model_is_left_as_it_was(training):
     assert model.training == training
     assert torch.equal(model.train_inputs[0], inputs)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("transform", "warned"),
+    [
+        (Normalize(3), True),
+        (ChainedInputTransform(a=Normalize(3, indices=[0, 1]), b=InputStandardize(3, indices=[2])), True),
+        (Normalize(3, bounds=torch.tensor([[0.0] * 3, [1.0] * 3])), False),
+        (Normalize(3, indices=[0, 1]), False),
+        (None, False),
+    ],
+)
+def test_a_scale_of_time_that_forgetting_would_change_is_warned_of(transform, warned):
+    X, Y = data()
+    model = SingleTaskGP(X, Y, input_transform=transform)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", EbbtideWarning)
+        prune(model, NOW, RemovalBudget())
+    assert any("scale of time" in str(warning.message) for warning in caught) == warned
 
 
 def test_what_does_not_fit_is_said():

@@ -80,6 +80,7 @@ def names() -> list[str]:
 
 
 def get(name: str) -> Algorithm:
+    """An algorithm by its name."""
     if name not in _REGISTRY:
         raise ConfigurationError(f"algorithm={name!r} is unknown; choose one of {names()}, or give an eb.Algorithm")
     return _REGISTRY[name]

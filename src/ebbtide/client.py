@@ -60,6 +60,7 @@ class Client:
         seed: int | None = None,
         n_initial: int | None = None,
     ) -> "RemoteStudy":
+        """A new study, which is an error if there is one of that name."""
         searched = space if isinstance(space, Space) else Space(space)
         body = {"name": name, "space": searched.to_json(), "direction": direction, "algorithm": algorithm}
         self.call("POST", "/studies", body | {"seed": seed, "n_initial": n_initial})
@@ -89,10 +90,12 @@ class Client:
         return study
 
     def studies(self) -> list[dict[str, Any]]:
+        """How each study is defined, and what was asked and told of it."""
         found: list[dict[str, Any]] = self.call("GET", "/studies")["studies"]
         return found
 
     def delete(self, name: str) -> None:
+        """Delete a study with all that was told."""
         self.call("DELETE", _path(name))
 
     # --- one call -----------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ class SystemClock:
         return _WALL_AT_START + (time.monotonic() - _MONOTONIC_AT_START)
 
     def now(self) -> float:
+        """Seconds since 1970."""
         return self._plain() + self._offset
 
 
@@ -62,9 +63,11 @@ class ManualClock:
         self._now = float(start)
 
     def now(self) -> float:
+        """The time that it was moved to."""
         return self._now
 
     def advance(self, seconds: float) -> None:
+        """Let time pass."""
         if not (math.isfinite(seconds) and seconds >= 0):
             raise ConfigurationError(f"advance({seconds!r}): time moves forward, by a finite amount")
         self._now += seconds

@@ -28,47 +28,47 @@ class EbbtideError(Exception):
 
 
 class SpaceError(EbbtideError, ValueError):
-    pass
+    """The definition of a search space is wrong."""
 
 
 class ParameterError(EbbtideError, ValueError):
-    pass
+    """Parameters do not fit the space; all that is wrong with them is listed at once."""
 
 
 class ObservationError(EbbtideError, ValueError):
-    pass
+    """A value or a time that cannot be recorded."""
 
 
 class TrialError(EbbtideError, ValueError):
-    pass
+    """A trial that is unknown, or that was told something else before."""
 
 
 class ConfigurationError(EbbtideError, ValueError):
-    pass
+    """An algorithm, a part or an option that does not fit."""
 
 
 class StudyError(EbbtideError, ValueError):
-    pass
+    """A stored study that is there already, or is defined otherwise."""
 
 
 class UnknownStudyError(StudyError):
-    pass
+    """A stored study that is not there."""
 
 
 class SnapshotError(EbbtideError):
-    pass
+    """A file that is torn, edited or from a newer version."""
 
 
 class StorageError(EbbtideError):
-    pass
+    """A database that is full, read-only, busy, damaged or from a newer version."""
 
 
 class ServiceError(EbbtideError):
-    pass
+    """A service that cannot be reached, or that refused."""
 
 
 class NumericalError(EbbtideError, ArithmeticError):
-    pass
+    """A matrix that no jitter could make positive definite."""
 
 
 class EbbtideWarning(UserWarning):
@@ -76,12 +76,12 @@ class EbbtideWarning(UserWarning):
 
 
 class FitWarning(EbbtideWarning):
-    pass
+    """Hyperparameters could not be fitted; the warning says what was used instead."""
 
 
 class ClockWarning(EbbtideWarning):
-    pass
+    """The clock did something that a clock should not do."""
 
 
 class CallbackWarning(EbbtideWarning):
-    pass
+    """A callback raised; the optimizer went on."""

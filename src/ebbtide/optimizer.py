@@ -386,7 +386,7 @@ class Optimizer:
 
     @property
     def guards(self) -> dict[str, int]:
-        """How often each safeguard stepped in (docs: README, "What keeps it safe")."""
+        """How often each safeguard stepped in (docs: Troubleshooting)."""
         return dict(self._state.guards)
 
     # --- the loop, for those who do not need their own ----------------------------------------------------

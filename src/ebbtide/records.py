@@ -33,6 +33,7 @@ class Observation:
 
     @property
     def failed(self) -> bool:
+        """Whether there is no value."""
         return self.value is None
 
     @property

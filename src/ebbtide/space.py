@@ -58,7 +58,8 @@ class Parameter(ABC):
         """The values next to a discrete one, as coordinates (k, width)."""
 
     @abstractmethod
-    def to_json(self) -> dict[str, Any]: ...
+    def to_json(self) -> dict[str, Any]:
+        """As the HTTP service has it."""
 
 
 class _Numeric(Parameter):
@@ -253,6 +254,7 @@ class Categorical(Parameter):
 
     @property
     def width(self) -> int:  # type: ignore[override]
+        """One column a choice."""
         return len(self.choices)
 
     def complaint(self, value: Any) -> str | None:
@@ -324,6 +326,7 @@ class Space:
 
     @property
     def has_discrete(self) -> bool:
+        """Whether any parameter is an integer or a category."""
         return any(parameter.discrete for parameter in self.parameters.values())
 
     def check(self, params: Any) -> Params:
@@ -344,9 +347,11 @@ class Space:
         return {name: _plain(parameter, params[name]) for name, parameter in self.parameters.items()}
 
     def encode(self, params: Mapping[str, Any]) -> Array:
+        """Coordinates of valid parameters."""
         return np.array([u for name, p in self.parameters.items() for u in p.encode(params[name])])
 
     def decode(self, x: Array) -> Params:
+        """The parameters nearest to a point of the unit cube."""
         return {name: parameter.decode(x[columns]) for name, parameter, columns in self._items()}
 
     def snap(self, X: Array) -> Array:
@@ -368,6 +373,7 @@ class Space:
         return np.array(rows).reshape(-1, self.width)
 
     def to_json(self) -> dict[str, Any]:
+        """As the HTTP service has it."""
         return {name: parameter.to_json() for name, parameter in self.parameters.items()}
 
     @classmethod

@@ -35,7 +35,8 @@ class Window:
 
 
 class Timing(Protocol):
-    def window(self, occasion: Occasion) -> Window: ...
+    def window(self, occasion: Occasion) -> Window:
+        """The moments that a query may be for."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Immediate:
             raise ConfigurationError(f'aim={self.aim!r}: choose "landing" or "now"')
 
     def window(self, occasion: Occasion) -> Window:
+        """One moment: the landing, or now."""
         moment = occasion.now if self.aim == "now" else occasion.landing
         return Window(moment, moment)
 
@@ -73,6 +75,7 @@ class WithinHorizon:
         object.__setattr__(self, "fraction", fraction)
 
     def window(self, occasion: Occasion) -> Window:
+        """From the landing to the horizon, once l_T has settled."""
         now, landing, timescale = occasion.now, occasion.landing, occasion.timescale
         if timescale is None:
             return Window(landing, landing, occasion.memory)

@@ -46,6 +46,7 @@ class Problem(ABC):
 
     @property
     def dim(self) -> int:
+        """How many parameters there are: time is none of them."""
         return len(self.bounds)
 
     @property

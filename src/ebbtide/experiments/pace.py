@@ -55,11 +55,11 @@ class WallClock(ExperimentClock):
 
 
 class Pace(Protocol):
-    def clock(self) -> ExperimentClock: ...
+    def clock(self) -> ExperimentClock:
+        """The clock of a run."""
 
     def stopwatch(self, n: int) -> Stopwatch:
         """Started when an ask begins with n active observations; tells the seconds since."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,11 @@ class Modelled:
             raise ConfigurationError(f"coefficients={self.coefficients!r}: give finite numbers ≥ 0, not all 0")
 
     def clock(self) -> ExperimentClock:
+        """Simulated seconds."""
         return ExperimentClock()
 
     def seconds(self, n: int) -> float:
+        """Δt(n)."""
         return float(sum(c * n**k for k, c in enumerate(self.coefficients)))
 
     def stopwatch(self, n: int) -> Stopwatch:
@@ -96,9 +98,11 @@ class Measured:
             raise ConfigurationError(f"speed={self.speed!r}: give a finite number > 0")
 
     def clock(self) -> ExperimentClock:
+        """Simulated seconds."""
         return ExperimentClock()
 
     def stopwatch(self, n: int) -> Stopwatch:
+        """Real seconds, times the factor."""
         start = time.perf_counter()
         return lambda: self.speed * (time.perf_counter() - start)
 
@@ -108,9 +112,11 @@ class Wall:
     """Real time, for demonstrations: 600 s take 600 s."""
 
     def clock(self) -> ExperimentClock:
+        """Real seconds."""
         return WallClock()
 
     def stopwatch(self, n: int) -> Stopwatch:
+        """Nothing to add: time passes by itself."""
         return lambda: 0.0
 
 

@@ -43,4 +43,5 @@ class Protocol:
 
     @property
     def pace(self) -> Pace:
+        """How compute time passes on the clock."""
         return pace(self.compute) if isinstance(self.compute, str) else self.compute

@@ -14,6 +14,7 @@ time, BoTorch's default, is such a product. Any other kernel goes through the bo
 """
 
 import copy
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,7 @@ import torch
 from torch import Tensor
 
 from ebbtide.arrays import Array
-from ebbtide.errors import ConfigurationError
+from ebbtide.errors import ConfigurationError, EbbtideWarning
 from ebbtide.kernels import Kernel, Matern, SpaceTimeKernel, SquaredExponential
 from ebbtide.kernels.stationary import Stationary
 from ebbtide.linalg import factorize, invert, one_blas_thread
@@ -48,8 +49,13 @@ class RemovalBudget:
 
 
 def prune(model: Any, now: float, budget: RemovalBudget, time_dim: int = -1) -> Tensor:
-    """The indices of the observations to keep, in their order; the caller rebuilds the model from them."""
+    """The indices of the observations to keep, in their order; the caller rebuilds the model from them.
+
+    The scale of time must not depend on what is kept: give `Normalize` its bounds. Otherwise what is forgotten shortens
+    it, which shortens l_T, which forgets more (a warning tells).
+    """
     seen = _read(model, now, time_dim)
+    _warn_of_a_learned_scale(model, time_dim)
     with one_blas_thread():
         verdict = budget.policy.spend(
             len(seen.t), lambda: seen.criterion(budget.policy.method), budget.state, seen.present, seen.timescale
@@ -107,6 +113,22 @@ def _read(model: Any, now: float, time_dim: int) -> _Seen:
             return _read_evaluating(model, now, time_dim)
     finally:
         model.train(training)
+
+
+def _warn_of_a_learned_scale(model: Any, time_dim: int) -> None:
+    transform = getattr(model, "input_transform", None)
+    parts = transform.values() if isinstance(transform, torch.nn.ModuleDict) else [transform]
+    time = time_dim % model.train_inputs[0].shape[-1]
+    for part in parts:
+        indices = getattr(part, "indices", None)
+        if getattr(part, "learn_coefficients", False) and (indices is None or time in indices.tolist()):
+            warnings.warn(
+                f"{type(part).__name__} learns the scale of time from the observations that are left, so that "
+                "forgetting shortens it, and l_T with it, until next to nothing is left: pass bounds=, or leave "
+                "time out",
+                EbbtideWarning,
+                stacklevel=3,
+            )
 
 
 def _read_evaluating(model: Any, now: float, time_dim: int) -> _Seen:

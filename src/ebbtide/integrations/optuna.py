@@ -116,6 +116,7 @@ class EbbtideSampler(BaseSampler):  # type: ignore[misc]
     # --- what is known of a study ---------------------------------------------------------------------------------
 
     def recommend(self, study: Study) -> Recommendation:
+        """The best parameters now, of a study that this sampler serves."""
         self._raise_error_if_multi_objective(study)
         with self._lock:
             believed = self._believed(study, self._followed(study).search_space())

@@ -71,4 +71,5 @@ class Staleness(Protocol):
     else:
         capacity = None  # a plain default, so that a policy may have it as a field or as a property
 
-    def review(self, view: View) -> Verdict: ...
+    def review(self, view: View) -> Verdict:
+        """Which rows go, and what to remember until the next ask."""

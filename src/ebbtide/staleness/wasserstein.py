@@ -45,6 +45,7 @@ class WassersteinBudget(Staleness):
 
     @property
     def capacity(self) -> int:
+        """The most observations that may stay."""
         return self.max_active
 
     def review(self, view: View) -> Verdict:

@@ -38,6 +38,7 @@ class SlidingWindow(Staleness):
 
     @property
     def capacity(self) -> int | None:
+        """The most observations that may stay, or None."""
         return self.size
 
     def review(self, view: View) -> Verdict:
