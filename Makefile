@@ -114,4 +114,4 @@ soak: .venv/.installed
 	touch $@
 
 clean:
-	rm -rf .venv .venv-joins .venv-perf out build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-joins .venv-perf out build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -10,7 +10,6 @@ from ebbtide import __version__
 
 project, author = "ebbtide", "the ebbtide developers"
 version = release = __version__
-copyright = ""
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "drawings", "mathml", "names", "commands"]
 exclude_patterns = ["extensions", "data"]
@@ -32,4 +31,4 @@ html_title = f"ebbtide {release}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_copy_source = False
-html_show_sphinx = False
+html_show_sphinx = html_show_copyright = False

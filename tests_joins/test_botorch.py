@@ -131,6 +131,21 @@ def test_a_model_in_single_precision_is_scored_in_double():
     np.testing.assert_allclose(relevance(model, NOW).numpy(), expected(model, kernel), rtol=1e-8)
 
 
+@pytest.mark.parametrize("method", ["bound", "exact"])
+def test_the_unit_of_space_does_not_matter(method):
+    """Data that fills the unit cube, and the same in metres, far from the origin."""
+    X, Y = data()
+    X[:2, :2] = torch.tensor([[0.0, 0.0], [1.0, 1.0]])
+    scores = []
+    for scale, shift in ((1.0, 0.0), (1000.0, 5000.0)):
+        raw = torch.cat([X[:, :2] * scale + shift, X[:, 2:]], 1)
+        model = SingleTaskGP(raw, Y, outcome_transform=None)
+        model.covar_module.register_constraint("raw_lengthscale", RBFKernel().raw_lengthscale_constraint)
+        model.covar_module.lengthscale = torch.tensor([0.3 * scale, 0.6 * scale, 0.4]).double()
+        scores.append(relevance(model, NOW, method=method).numpy())
+    np.testing.assert_allclose(scores[1], scores[0], rtol=1e-6)
+
+
 def test_transforms_are_seen_through():
     """Time in seconds since 1970, space in anybody's units, values of any size: the default model of BoTorch."""
     X, Y = data()

@@ -73,10 +73,14 @@ def best(t):
     return 5.0 + 3.0 * math.sin(t / 25.0)
 
 
-def follow(study, clock, trials, sign=1.0, step=1.0):
+def follow(study, clock, trials, sign=1.0, step=1.0, more=False):
     for _ in range(trials):
         trial = study.ask()
         study.tell(trial, sign * hill(trial.suggest_float("x", 0.0, 10.0), clock.now()))
+        if more and trial.number % 3 == 0:
+            trial = study.ask()
+            conditional = trial.suggest_float("y", 0.0, 1.0)
+            study.tell(trial, conditional + sign * hill(trial.suggest_float("x", 0.0, 10.0), clock.now()))
         clock.advance(step)
 
 
@@ -164,11 +168,11 @@ def test_a_study_goes_on_as_if_nothing_had_happened(kind, tmp_path):
         storage = storage_of(kind, folder)
         study = optuna.create_study(study_name="s", storage=storage, sampler=EbbtideSampler(clock=clock, seed=1))
         for _ in range(4):
-            follow(study, clock, 20, step=0.5)
+            follow(study, clock, 20, step=0.5, more=True)
             if restarts:
                 storage = storage if kind == "memory" else storage_of(kind, folder)
                 study = optuna.load_study(study_name="s", storage=storage, sampler=EbbtideSampler(clock=clock, seed=1))
-        return [trial.params["x"] for trial in study.trials[1:]], recommend(study)
+        return [trial.params for trial in study.trials], recommend(study)
 
     straight, now = lived("straight", restarts=False)
     again, later = lived("again", restarts=True)
@@ -311,7 +315,8 @@ def test_enqueued_and_added_trials_are_modelled_at_their_time():
     added = {"params": {"x": 4.0}, "distributions": distributions, "value": 1.0}
     study.add_trial(optuna.create_trial(**added, user_attrs={TIME: 90.0}))
     study.add_trial(optuna.create_trial(**added))  # by this clock nobody knows when
-    recommend(study)
+    with pytest.warns(eb.EbbtideWarning, match="trial 2 has no time by this clock"):
+        recommend(study)
     dataset = study.sampler._belief.reasoner.ledger.dataset
     assert (dataset.t.tolist(), dataset.x[:, 0].tolist()) == ([100.0, 90.0], [0.3, 0.4])
 

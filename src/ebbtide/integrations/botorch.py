@@ -15,7 +15,7 @@ time, BoTorch's default, is such a product. Any other kernel goes through the bo
 
 import copy
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gpytorch
@@ -160,12 +160,28 @@ def _belief(covariance: Any, inputs: Array, time: int) -> tuple[Array, Kernel, f
     product = _product(covariance, width, time)
     if product is not None:
         columns, kernel = product
-        return inputs[:, columns], kernel, float(kernel.timescale or np.inf), None
+        low, high = _box(inputs[:, columns])
+        spatial = kernel.spatial.with_lengthscale(tuple(np.asarray(kernel.spatial.lengthscale) / (high - low)))
+        return _scaled(inputs[:, columns]), replace(kernel, spatial=spatial), float(kernel.timescale or np.inf), None
     space = [column for column in range(width) if column != time]
     other = _Any(covariance, inputs, space, time)
     timescale = other.timescale(t)
     horizon = HORIZON * timescale if np.isfinite(timescale) else _span(t)
-    return other.to_unit(inputs[:, space]), other, timescale, horizon
+    return _scaled(inputs[:, space]), other, timescale, horizon
+
+
+def _box(X: Array) -> tuple[Array, Array]:
+    """The space that predictions matter over: in each coordinate the unit interval, or what the data spans beyond."""
+    low, high = X.min(axis=0), X.max(axis=0)
+    within = (low >= 0.0) & (high <= 1.0)
+    wide = np.maximum(high, np.nextafter(low, np.inf))
+    return np.where(within, 0.0, low), np.where(within, 1.0, wide)
+
+
+def _scaled(X: Array) -> Array:
+    low, high = _box(X)
+    scaled: Array = (X - low) / (high - low)
+    return scaled
 
 
 class _Clock:
@@ -264,16 +280,7 @@ class _Any:
     def __init__(self, kernel: Any, inputs: Array, space: list[int], time: int) -> None:
         self.kernel = copy.deepcopy(kernel).double().eval()
         self.space, self.time, self.width = space, time, inputs.shape[1]
-        low, high = inputs[:, space].min(axis=0), inputs[:, space].max(axis=0)
-        within = (low >= 0.0) & (high <= 1.0)
-        self.low, self.high = (
-            np.where(within, 0.0, low),
-            np.where(within, 1.0, np.maximum(high, np.nextafter(low, np.inf))),
-        )
-
-    def to_unit(self, X: Array) -> Array:
-        scaled: Array = (X - self.low) / (self.high - self.low)
-        return scaled
+        self.low, self.high = _box(inputs[:, space])
 
     def __call__(self, X: Array, t: Array, X2: Array, t2: Array) -> Array:
         with torch.no_grad():

@@ -11,6 +11,8 @@ trials since, several workers share one active set, and nothing is replayed.
 
 import hashlib
 import json
+import warnings
+import zlib
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +28,7 @@ from optuna.trial import FrozenTrial, TrialState
 from ebbtide.algorithms import Algorithm
 from ebbtide.clock import Clock, SystemClock
 from ebbtide.definition import Definition, Direction, checked_algorithm, checked_count, define
-from ebbtide.errors import ConfigurationError, SpaceError
+from ebbtide.errors import ConfigurationError, EbbtideWarning, SpaceError
 from ebbtide.reasoning import Reasoner
 from ebbtide.records import Observation, Recommendation, Trial
 from ebbtide.space import Categorical, Float, Int, Parameter, Params, as_finite
@@ -60,7 +62,7 @@ class EbbtideSampler(BaseSampler):  # type: ignore[misc]
         self.clock: Clock = SystemClock() if clock is None else clock
         self.seed = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else checked_count("seed", seed)
         self.n_initial = None if n_initial is None else checked_count("n_initial", n_initial)
-        self.independent_sampler = independent_sampler or RandomSampler(seed=None if seed is None else self.seed)
+        self.independent_sampler = independent_sampler
         self._forget_all()
 
     def _forget_all(self) -> None:
@@ -98,20 +100,29 @@ class EbbtideSampler(BaseSampler):  # type: ignore[misc]
 
     def sample_independent(self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: Any) -> Any:
         self._raise_error_if_multi_objective(study)
-        return self.independent_sampler.sample_independent(study, trial, param_name, param_distribution)
+        sampler = self.independent_sampler or self._at_random(trial, param_name)
+        return sampler.sample_independent(study, trial, param_name, param_distribution)
+
+    def _at_random(self, trial: FrozenTrial, name: str) -> RandomSampler:
+        """Keyed by the trial and the name, as all our random numbers are: a restart repeats none."""
+        key = np.random.SeedSequence([self.seed, trial.number, zlib.crc32(name.encode())])
+        return RandomSampler(seed=int(key.generate_state(1)[0]))
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        self.independent_sampler.before_trial(study, trial)
+        if self.independent_sampler is not None:
+            self.independent_sampler.before_trial(study, trial)
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
         """A trial that sampled nothing (all of it was enqueued) is dated now."""
-        self.independent_sampler.after_trial(study, trial, state, values)
+        if self.independent_sampler is not None:
+            self.independent_sampler.after_trial(study, trial, state, values)
         if state == TrialState.COMPLETE and NOTE not in trial.system_attrs and TIME not in trial.user_attrs:
             _leave_note(study, trial, {"time": self.clock.now()})
 
     def reseed_rng(self) -> None:
         """Our own numbers are keyed by the trial's: no two trials share them."""
-        self.independent_sampler.reseed_rng()
+        if self.independent_sampler is not None:
+            self.independent_sampler.reseed_rng()
 
     # --- what is known of a study ---------------------------------------------------------------------------------
 
@@ -120,7 +131,7 @@ class EbbtideSampler(BaseSampler):  # type: ignore[misc]
         self._raise_error_if_multi_objective(study)
         with self._lock:
             believed = self._believed(study, self._followed(study).search_space())
-            if believed is None:
+            if believed is None or not believed.reasoner.ledger.values_told:
                 raise ConfigurationError(
                     f"study {study.study_name!r} has no completed trial with parameters to model: optimize it first"
                 )
@@ -250,6 +261,13 @@ class _Belief:
     def _hear(self, trial: FrozenTrial) -> None:
         """What a finished trial says of this search space, if it says anything."""
         time = self.record.time(trial)
+        if time is None and trial.state == TrialState.COMPLETE:
+            warnings.warn(
+                f"trial {trial.number} has no time by this clock, and is not modelled; give it one when it is added: "
+                f'create_trial(..., user_attrs={{"{TIME}": ...}})',
+                EbbtideWarning,
+                stacklevel=2,
+            )
         if time is not None and trial.number in self.record.forgotten:
             self.reasoner.ledger.record_forgotten(time)
             return
@@ -267,7 +285,7 @@ class _Belief:
         return {name: axis.theirs(params[name]) for name, axis in self.axes.items()}
 
     def ask(self, trial: FrozenTrial, now: float, clock: Clock) -> dict[str, Any]:
-        """What the next trial should be, as a note; nothing is changed."""
+        """What the next trial should be, as a note to leave before it is learnt."""
         reasoner = self.reasoner
         reasoner.state = replace(reasoner.state, asks=trial.number)  # random numbers are those of the trial
         reasoner.ledger.pending = {p.id: p for p in map(self._pending, self.record.running) if p is not None}
