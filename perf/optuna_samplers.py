@@ -3,8 +3,8 @@
     make perf-optuna
 
 The clock moves by what each ask took, and by a second for the measurement. TPESampler and GPSampler do not know of
-time: they stand for what an Optuna user has today. All loops run in turns, in one process, on one thread; GPSampler,
-which takes minutes a run, with fewer seeds.
+time: they stand for what an Optuna user has today. All loops run in turns, in one process; GPSampler, which takes
+minutes a run, with fewer seeds.
 """
 
 import argparse
