@@ -46,9 +46,9 @@ def test_a_file_whose_maker_was_killed_is_not_in_the_way(tmp_path):
     assert seen["no file yet"] < 60
 
 
-def test_a_service_that_is_killed_thirty_times_loses_nothing(tmp_path):
+def test_a_service_that_is_killed_again_and_again_loses_nothing(tmp_path):
     """Through HTTP, with clients that ask and tell on; see chaos.py, which `make chaos` runs with a thousand."""
-    outcome = chaos.unleash(tmp_path, kills=30)
-    assert outcome["kills"] == 30
-    assert outcome["tells"] > 30
+    outcome = chaos.unleash(tmp_path, kills=12)
+    assert outcome["kills"] == 12
+    assert outcome["tells"] > 12
     assert outcome["asks"] > 0
