@@ -47,7 +47,8 @@ class Watch:
 
     def note(self, kind, text):
         refused = text.startswith("Failed to load resource")  # the browser's own words, which no page can prevent
-        if kind in ("error", "warning", "trace") and not (refused and self.down):
+        settled = "Too many auto-margin redraws" in text  # Plotly took the last of several layouts: the picture stands
+        if kind in ("error", "warning", "trace") and not (refused and self.down) and not settled:
             self.complaints.append(f"{kind}: {text}")
 
 

@@ -28,7 +28,7 @@ Ebbtide.axes = (() => {
       tickcolor: colours.line,
       ticklen: 4,
       tickfont: { size: 11, color: colours.soft },
-      automargin: true,
+      automargin: "width",
       ...more,
     };
   }
@@ -76,6 +76,7 @@ Ebbtide.axes = (() => {
     return axis(colours, isWall(view) ? "" : "time by the study's clock", {
       ...kind,
       tickangle: 0,
+      automargin: "height", // labels of time never move the ends of their own axis
       hoverformat: isWall(view) ? "%H:%M:%S" : ".5g",
       ...more,
     });
