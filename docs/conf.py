@@ -13,9 +13,8 @@ version = release = __version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "drawings", "mathml", "names", "commands"]
 exclude_patterns = ["extensions", "data"]
-suppress_warnings = ["config.cache"]
 
-myst_enable_extensions = ["dollarmath", "attrs_inline"]
+myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 4
 
 autodoc_member_order = "bysource"

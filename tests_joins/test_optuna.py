@@ -315,7 +315,7 @@ def test_enqueued_and_added_trials_are_modelled_at_their_time():
     added = {"params": {"x": 4.0}, "distributions": distributions, "value": 1.0}
     study.add_trial(optuna.create_trial(**added, user_attrs={TIME: 90.0}))
     study.add_trial(optuna.create_trial(**added))  # by this clock nobody knows when
-    with pytest.warns(eb.EbbtideWarning, match="trial 2 has no time by this clock"):
+    with pytest.warns(eb.EbbtideWarning, match=r"no time by this clock are not modelled \(1, first number 2\)"):
         recommend(study)
     dataset = study.sampler._belief.reasoner.ledger.dataset
     assert (dataset.t.tolist(), dataset.x[:, 0].tolist()) == ([100.0, 90.0], [0.3, 0.4])
@@ -396,6 +396,34 @@ def test_one_sampler_may_serve_two_studies():
             follow(study, clock, 1)
     assert abs(recommend(studies[1]).params["x"] - best(clock.now())) < 1.0
     assert abs(recommend(studies[0]).params["x"] - best(clock.now())) > 2.0
+
+
+def test_an_ask_reads_the_storage_once(monkeypatch):
+    clock = eb.ManualClock()
+    study = optuna.create_study(sampler=EbbtideSampler(clock=clock, seed=0))
+    follow(study, clock, 12)
+    reads = []
+    read = study._storage.get_all_trials
+    monkeypatch.setattr(study._storage, "get_all_trials", lambda *a, **k: reads.append(1) or read(*a, **k))
+    trial = study.ask()
+    reads.clear()  # Optuna's own look for enqueued trials
+    trial.suggest_float("x", 0.0, 10.0)
+    assert len(reads) == 1
+
+
+def test_studies_whose_trials_have_the_same_ids_are_not_confused():
+    """Two storages, one sampler, and threads that come between inferring and sampling."""
+    clock = eb.ManualClock()
+    sampler = EbbtideSampler(clock=clock, seed=0)
+    studies = [optuna.create_study(direction=direction, sampler=sampler) for direction in ("minimize", "maximize")]
+    for study in studies:
+        follow(study, clock, 20)
+    first, second = (study._storage.get_trial(study.ask()._trial_id) for study in studies)
+    assert first._trial_id == second._trial_id
+    space = sampler.infer_relative_search_space(studies[0], first)
+    sampler.infer_relative_search_space(studies[1], second)
+    sampler.sample_relative(studies[0], first, space)
+    assert sampler._record.storage is studies[0]._storage
 
 
 def test_wrong_arguments_are_refused():

@@ -162,12 +162,13 @@ def _belief(covariance: Any, inputs: Array, time: int) -> tuple[Array, Kernel, f
         columns, kernel = product
         low, high = _box(inputs[:, columns])
         spatial = kernel.spatial.with_lengthscale(tuple(np.asarray(kernel.spatial.lengthscale) / (high - low)))
-        return _scaled(inputs[:, columns]), replace(kernel, spatial=spatial), float(kernel.timescale or np.inf), None
+        X = (inputs[:, columns] - low) / (high - low)
+        return X, replace(kernel, spatial=spatial), float(kernel.timescale or np.inf), None
     space = [column for column in range(width) if column != time]
     other = _Any(covariance, inputs, space, time)
     timescale = other.timescale(t)
     horizon = HORIZON * timescale if np.isfinite(timescale) else _span(t)
-    return _scaled(inputs[:, space]), other, timescale, horizon
+    return (inputs[:, space] - other.low) / (other.high - other.low), other, timescale, horizon
 
 
 def _box(X: Array) -> tuple[Array, Array]:
@@ -176,12 +177,6 @@ def _box(X: Array) -> tuple[Array, Array]:
     within = (low >= 0.0) & (high <= 1.0)
     wide = np.maximum(high, np.nextafter(low, np.inf))
     return np.where(within, 0.0, low), np.where(within, 1.0, wide)
-
-
-def _scaled(X: Array) -> Array:
-    low, high = _box(X)
-    scaled: Array = (X - low) / (high - low)
-    return scaled
 
 
 class _Clock:

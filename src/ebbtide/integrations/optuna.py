@@ -36,6 +36,7 @@ from ebbtide.state import State
 
 NOTE = "ebbtide:ask"  # the system attribute of a trial with what its ask worked out
 TIME = "ebbtide:time"  # the user attribute with which a person may date a trial that was measured elsewhere
+WORKED_OUT = {"_lock", "_record", "_read_for", "_belief"}  # what a copy of a sampler finds out by itself
 RECENT = 50  # completed trials whose common parameters are modelled
 
 SearchSpace = dict[str, BaseDistribution]
@@ -68,10 +69,11 @@ class EbbtideSampler(BaseSampler):  # type: ignore[misc]
     def _forget_all(self) -> None:
         self._lock = RLock()
         self._record: _Record | None = None
+        self._read_for: tuple[Any, int] | None = None  # storage and trial for which the record was last read
         self._belief: _Belief | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key not in ("_lock", "_record", "_belief")}
+        return {key: value for key, value in self.__dict__.items() if key not in WORKED_OUT}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -82,12 +84,14 @@ class EbbtideSampler(BaseSampler):  # type: ignore[misc]
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> SearchSpace:
         self._raise_error_if_multi_objective(study)
         with self._lock:
-            return self._followed(study).search_space()
+            return self._followed(study, trial).search_space()
 
     def sample_relative(self, study: Study, trial: FrozenTrial, search_space: SearchSpace) -> Params:
         self._raise_error_if_multi_objective(study)
         with self._lock:
-            believed = self._believed(study, search_space)
+            just_read = self._read_for == (study._storage, trial._trial_id)  # when Optuna inferred the space
+            record = self._record if just_read and self._record is not None else self._followed(study, trial)
+            believed = self._believed(study, record, search_space)
             now = self.clock.now()
             if believed is None:
                 _leave_note(study, trial, {"time": now})
@@ -126,19 +130,20 @@ class EbbtideSampler(BaseSampler):  # type: ignore[misc]
 
     # --- what is known of a study ---------------------------------------------------------------------------------
 
-    def recommend(self, study: Study) -> Recommendation:
-        """The best parameters now, of a study that this sampler serves."""
+    def _recommend(self, study: Study) -> Recommendation:
         self._raise_error_if_multi_objective(study)
         with self._lock:
-            believed = self._believed(study, self._followed(study).search_space())
+            record = self._followed(study)
+            believed = self._believed(study, record, record.search_space())
             if believed is None or not believed.reasoner.ledger.values_told:
                 raise ConfigurationError(
                     f"study {study.study_name!r} has no completed trial with parameters to model: optimize it first"
                 )
             return believed.recommend(self.clock.now())
 
-    def _followed(self, study: Study) -> "_Record":
+    def _followed(self, study: Study, trial: FrozenTrial | None = None) -> "_Record":
         """The record of the study, up to date. A sampler nearly always serves one; for another it reads anew."""
+        self._read_for = None if trial is None else (study._storage, trial._trial_id)
         record = self._record
         if record is None or record.storage is not study._storage or record.study_id != study._study_id:
             record = self._record = _Record(study, dated=isinstance(self.clock, SystemClock))
@@ -148,9 +153,8 @@ class EbbtideSampler(BaseSampler):  # type: ignore[misc]
             self.clock.never_before(record.latest_time)
         return record
 
-    def _believed(self, study: Study, search_space: SearchSpace) -> "_Belief | None":
-        """The belief over a search space, up to date; None if nothing of it can be modelled."""
-        record = self._followed(study)
+    def _believed(self, study: Study, record: "_Record", search_space: SearchSpace) -> "_Belief | None":
+        """The belief over a search space, from the record; None if nothing of it can be modelled."""
         axes = _axes(search_space)
         if not axes:
             return None
@@ -174,7 +178,7 @@ def recommend(study: Study) -> Recommendation:
             f"the study's sampler is a {type(study.sampler).__name__}, which has no model of time; "
             "set study.sampler = EbbtideSampler()"
         )
-    return study.sampler.recommend(study)
+    return study.sampler._recommend(study)
 
 
 def _leave_note(study: Study, trial: FrozenTrial, note: Mapping[str, Any]) -> None:
@@ -248,8 +252,15 @@ class _Belief:
 
     def catch_up(self) -> None:
         ledger, record = self.reasoner.ledger, self.record
-        for line in range(ledger.told, len(record.finished)):
-            self._hear(record.finished[line])
+        undated = [trial for trial in record.finished[ledger.told :] if not self._hear(trial)]
+        if undated:
+            warnings.warn(
+                f"trials with no time by this clock are not modelled ({len(undated)}, first number "
+                f"{undated[0].number}); give them one when they are added: "
+                f'create_trial(..., user_attrs={{"{TIME}": ...}})',
+                EbbtideWarning,
+                stacklevel=2,
+            )
         gone = [line for line in ledger.lines.tolist() if record.finished[line].number in record.forgotten]
         if gone:
             ledger.remove(gone)
@@ -258,23 +269,17 @@ class _Belief:
             if number >= self.reasoner.state.asks and note["of"] == self.signature:
                 self.reasoner.state = State.from_json(note["state"])
 
-    def _hear(self, trial: FrozenTrial) -> None:
-        """What a finished trial says of this search space, if it says anything."""
-        time = self.record.time(trial)
-        if time is None and trial.state == TrialState.COMPLETE:
-            warnings.warn(
-                f"trial {trial.number} has no time by this clock, and is not modelled; give it one when it is added: "
-                f'create_trial(..., user_attrs={{"{TIME}": ...}})',
-                EbbtideWarning,
-                stacklevel=2,
-            )
+    def _hear(self, trial: FrozenTrial) -> bool:
+        """What a finished trial says of this search space, if anything; whether it could be dated, if it must be."""
+        time, complete = self.record.time(trial), trial.state == TrialState.COMPLETE
         if time is not None and trial.number in self.record.forgotten:
             self.reasoner.ledger.record_forgotten(time)
-            return
-        value = as_finite(trial.value) if trial.state == TrialState.COMPLETE else None
+            return True
         params = self._ours(trial.params)
+        value = as_finite(trial.value) if complete else None
         told = Observation({}, 0.0, None) if time is None or params is None else Observation(params, time, value)
         self.reasoner.ledger.record(told)
+        return time is not None or not complete
 
     def _ours(self, params: Params) -> Params | None:
         """Parameters as the reasoner has them; None if they do not fit its space."""
