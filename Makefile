@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PERF := .venv-perf/bin
 
-.PHONY: demo test test-browser test-joins docs lint format chaos perf perf-botorch perf-optuna perf-long perf-field perf-variants perf-inference perf-pace perf-service \
+.PHONY: demo test test-browser test-integrations docs lint format chaos perf perf-botorch perf-optuna perf-long perf-field perf-variants perf-inference perf-pace perf-service \
   perf-resume perf-dashboard soak clean
 
 demo: .venv/.installed
@@ -14,11 +14,11 @@ test: .venv/.installed
 
 # The dashboard in a real browser, against a real service; screenshots in out/screenshots.
 test-browser: .venv/.browser
-	$(BIN)/pytest tests_browser
+	$(BIN)/pytest tests/browser
 
-# The joins to BoTorch and Optuna, in an environment of their own.
-test-joins: .venv-joins/.installed
-	.venv-joins/bin/pytest tests_joins -W ignore -W error::ebbtide.errors.EbbtideWarning
+# The integrations with BoTorch and Optuna, in an environment of their own.
+test-integrations: .venv-integrations/.installed
+	.venv-integrations/bin/pytest tests/integrations -W ignore -W error::ebbtide.errors.EbbtideWarning
 
 # The site, in out/docs; a broken link or an undocumented public name fails.
 docs: .venv/.docs
@@ -37,7 +37,7 @@ format: .venv/.installed
 
 # A service killed 1,000 times while clients ask and tell: is everything confirmed there, once?
 chaos: .venv/.installed
-	$(BIN)/python -W ignore tests/chaos.py --kills 1000
+	$(BIN)/python -W ignore tests/helpers/chaos.py --kills 1000
 
 # Speed beside the peers, measured in one run.
 perf: .venv-perf/.installed
@@ -101,10 +101,10 @@ soak: .venv/.installed
 	touch $@
 
 # The default build of torch carries gigabytes of GPU code: the pin comes first.
-.venv-joins/.installed: pyproject.toml
-	$(PYTHON) -m venv .venv-joins
-	.venv-joins/bin/pip install --quiet torch==2.13.0
-	.venv-joins/bin/pip install --quiet --editable '.[botorch,optuna]' pytest
+.venv-integrations/.installed: pyproject.toml
+	$(PYTHON) -m venv .venv-integrations
+	.venv-integrations/bin/pip install --quiet torch==2.13.0
+	.venv-integrations/bin/pip install --quiet --editable '.[botorch,optuna]' pytest
 	touch $@
 
 .venv-perf/.installed: pyproject.toml
@@ -114,4 +114,4 @@ soak: .venv/.installed
 	touch $@
 
 clean:
-	rm -rf .venv .venv-joins .venv-perf out build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-integrations .venv-perf out build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

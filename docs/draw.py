@@ -21,7 +21,7 @@ sys.path.insert(0, str(HERE.parent / "examples"))
 import demo
 
 import ebbtide as eb
-from ebbtide.gaussian_process import condition
+from ebbtide.gp.posterior import condition
 
 DRAWN = HERE / "drawn"
 BLUE, ORANGE, GREY = "#2a6f97", "#d1495b", "#8d99ae"

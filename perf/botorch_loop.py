@@ -22,8 +22,8 @@ from botorch.optim import optimize_acqf
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
 import ebbtide as eb
-from ebbtide.arrays import Array
 from ebbtide.benchmarks import Problem
+from ebbtide.gp.arrays import Array
 from ebbtide.integrations.botorch import RemovalBudget, prune
 
 MEASUREMENT_S = 1.0

@@ -71,7 +71,7 @@ def make(url: str, told: int) -> None:
     clock.now = lambda: now  # type: ignore[method-assign]
     opt = eb.Optimizer(SPACE, clock=clock, seed=0, storage=url, name="long")
     while opt.told < told:
-        with opt._archive.transaction():  # one flush for a block of tells
+        with opt._log.transaction():  # one flush for a block of tells
             for x, y in rng.random((EVERY, 2)):
                 now += 1.0
                 best = 0.5 + 0.4 * np.sin(now / 50.0)

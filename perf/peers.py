@@ -22,8 +22,8 @@ import numpy as np
 from scipy.linalg import lapack
 
 import ebbtide as eb
-from ebbtide.arrays import Array
-from ebbtide.linalg import one_blas_thread
+from ebbtide.gp.arrays import Array
+from ebbtide.gp.linalg import one_blas_thread
 
 SIZES = (30, 60, 120, 200, 400, 800)
 SPAN = 600.0  # seconds that the n observations cover
@@ -121,8 +121,8 @@ def criterion_setting(known: Data) -> tuple[eb.SpaceTimeKernel, Array]:
 
 def ebbtide_removals(known: Data, k: int, repetitions: int) -> tuple[float, float]:
     """(milliseconds to remove k observations in one review, milliseconds of one criterion pass)."""
-    from ebbtide.gaussian_process import condition
-    from ebbtide.relevance import criterion_of
+    from ebbtide.gp.criterion import criterion_of
+    from ebbtide.gp.posterior import condition
 
     kernel, z = criterion_setting(known)
     policy = eb.WassersteinBudget(min_active=len(known.t) - k, max_active=len(known.t))

@@ -28,7 +28,7 @@ def row(path: Path, told: int) -> None:
     url = f"sqlite:///{path}"
     opt = eb.Optimizer(SPACE, clock=clock, seed=0, storage=url, name="s")
     while opt.told < told:
-        with opt._archive.transaction():  # one flush for a block of tells
+        with opt._log.transaction():  # one flush for a block of tells
             for x, y in rng.random((EVERY, 2)):
                 clock.advance(1.0)
                 best = 0.5 + 0.4 * np.sin(clock.now() / 50.0)
@@ -45,7 +45,7 @@ def row(path: Path, told: int) -> None:
 
 def _uninterrupted(opt: eb.Optimizer) -> dict[str, float]:
     """What the optimizer that was never closed would ask, without looking into the file."""
-    params: dict[str, float] = opt.space.decode(opt._reasoner.step(opt.clock.now()).x)
+    params: dict[str, float] = opt.space.decode(opt._engine.step(opt.clock.now()).x)
     return params
 
 

@@ -15,10 +15,10 @@ import numpy as np
 from campaigns import made, plain, regrets
 
 import ebbtide as eb
-from ebbtide.acquisition import Context
-from ebbtide.arrays import Array
 from ebbtide.experiments import Modelled, Protocol
 from ebbtide.experiments.campaign import grid
+from ebbtide.gp.arrays import Array
+from ebbtide.parts.acquisition import Context
 
 QUIET = Protocol(noise=0.001)
 FAST = Protocol(compute=Modelled((0.9 / 4.0, 0.004 / 4.0)))

@@ -4,11 +4,11 @@ Old observations ebb away; the optimizer keeps up with the tide.
 """
 
 from ebbtide import algorithms, benchmarks, experiments
-from ebbtide.acquisition import EI, PI, UCB, Random
 from ebbtide.algorithms import Algorithm
 from ebbtide.client import Client
 from ebbtide.clock import ManualClock, SystemClock
 from ebbtide.errors import (
+    BusyError,
     CallbackWarning,
     ClockWarning,
     ConfigurationError,
@@ -25,13 +25,13 @@ from ebbtide.errors import (
     StudyError,
     TrialError,
     UnknownStudyError,
+    WorkerError,
 )
-from ebbtide.kernels import Matern, SpaceTimeKernel, SquaredExponential, StepDecay
+from ebbtide.gp.criterion import relevance
+from ebbtide.gp.kernels import Matern, SpaceTimeKernel, SquaredExponential, StepDecay
 from ebbtide.optimizer import Optimizer
-from ebbtide.records import Asked, Model, Observation, Recommendation, Told, Trial
-from ebbtide.relevance import relevance
-from ebbtide.space import Categorical, Float, Int, Space
-from ebbtide.staleness import (
+from ebbtide.parts.acquisition import EI, PI, UCB, Random
+from ebbtide.parts.staleness import (
     EventTriggeredReset,
     KeepAll,
     OldestFirst,
@@ -43,7 +43,9 @@ from ebbtide.staleness import (
     View,
     WassersteinBudget,
 )
-from ebbtide.timing import Immediate, Occasion, Window, WithinHorizon
+from ebbtide.parts.timing import Immediate, Occasion, Window, WithinHorizon
+from ebbtide.records import Asked, Model, Observation, Recommendation, Told, Trial
+from ebbtide.space import Categorical, Float, Int, Space
 from ebbtide.version import __version__
 
 __all__ = [
@@ -52,6 +54,7 @@ __all__ = [
     "UCB",
     "Algorithm",
     "Asked",
+    "BusyError",
     "CallbackWarning",
     "Categorical",
     "Client",
@@ -100,6 +103,7 @@ __all__ = [
     "WassersteinBudget",
     "Window",
     "WithinHorizon",
+    "WorkerError",
     "__version__",
     "algorithms",
     "benchmarks",

@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field
 from typing import get_args
 
-from ebbtide.acquisition import UCB, Acquisition, Random
 from ebbtide.errors import ConfigurationError
-from ebbtide.inference import Method
-from ebbtide.kernels import Matern, Stationary, StepDecay
-from ebbtide.staleness import (
+from ebbtide.gp.inference import Method
+from ebbtide.gp.kernels import Matern, Stationary, StepDecay
+from ebbtide.parts.acquisition import UCB, Acquisition, Random
+from ebbtide.parts.staleness import (
     EventTriggeredReset,
     KeepAll,
     OldestFirst,
@@ -17,7 +17,7 @@ from ebbtide.staleness import (
     Staleness,
     WassersteinBudget,
 )
-from ebbtide.timing import Immediate, Timing, WithinHorizon
+from ebbtide.parts.timing import Immediate, Timing, WithinHorizon
 
 
 @dataclass(frozen=True)

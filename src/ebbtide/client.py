@@ -22,10 +22,10 @@ from typing import Any, overload
 
 import ebbtide.errors
 from ebbtide import wire
-from ebbtide.definition import Direction
 from ebbtide.errors import ConfigurationError, EbbtideError, ServiceError, StudyError, UnknownStudyError
 from ebbtide.records import Observation, Recommendation, Trial
 from ebbtide.space import Parameter, Space
+from ebbtide.study.definition import Direction
 
 PASSING = (429, 502, 503, 504)  # a status that may be another one in a moment
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.5

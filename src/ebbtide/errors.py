@@ -11,6 +11,8 @@ EbbtideError
 ├── SnapshotError        a file that is torn, edited or from a newer version
 ├── StorageError         a database that is full, read-only, busy, damaged or from a newer version
 ├── ServiceError         a service that cannot be reached, or that refused
+│   ├── BusyError             … because too many requests are waiting already
+│   └── WorkerError           … because its worker processes keep dying
 └── NumericalError       a matrix that no jitter could make positive definite
 
 EbbtideWarning
@@ -65,6 +67,14 @@ class StorageError(EbbtideError):
 
 class ServiceError(EbbtideError):
     """A service that cannot be reached, or that refused."""
+
+
+class BusyError(ServiceError):
+    """Too many requests are waiting already; try again in a moment."""
+
+
+class WorkerError(ServiceError):
+    """The processes that work on models died again and again."""
 
 
 class NumericalError(EbbtideError, ArithmeticError):

@@ -5,8 +5,8 @@
 
 Only `ask` changes the model. `recommend`, `predict`, `relevance` and `hyperparameters` are pure reads: they
 condition on everything told with the hyperparameters fitted last, and leave no trace. What is worked out is worked
-out by `reasoning`; what happened is recorded in the archive first (a file, with `storage=`) and then made known to
-the reasoner, so that nothing is ever known that is not recorded.
+out by `reasoning`; what happened is recorded in the log first (a file, with `storage=`) and then made known to
+the engine, so that nothing is ever known that is not recorded.
 """
 
 import math
@@ -20,13 +20,9 @@ from typing import Any, Self, overload
 
 import numpy as np
 
-from ebbtide import archive, state
 from ebbtide.algorithms import Algorithm
-from ebbtide.archive import Archive, Ask, Memory, told_before, told_under
-from ebbtide.arrays import Array
+from ebbtide.checks import as_finite, is_text
 from ebbtide.clock import Clock, SystemClock, wait_until
-from ebbtide.dataset import Dataset
-from ebbtide.definition import Definition, Direction, checked_algorithm, checked_count, define
 from ebbtide.errors import (
     CallbackWarning,
     ClockWarning,
@@ -36,13 +32,17 @@ from ebbtide.errors import (
     SnapshotError,
     TrialError,
 )
-from ebbtide.ledger import Ledger
-from ebbtide.progress import Progress
-from ebbtide.reasoning import Reasoner, Step
+from ebbtide.gp.arrays import Array
 from ebbtide.records import Asked, Event, Model, Observation, Recommendation, Told, Trial
-from ebbtide.space import Parameter, Params, Space, as_finite, is_text
-from ebbtide.state import State
-from ebbtide.storage import Journal, Storage
+from ebbtide.space import Parameter, Params, Space
+from ebbtide.study import codec, log, snapshot
+from ebbtide.study.active import ActiveSet, Dataset
+from ebbtide.study.definition import Definition, Direction, checked_algorithm, checked_count, define
+from ebbtide.study.engine import Engine, Step
+from ebbtide.study.log import Ask, Log, MemoryLog, told_before, told_under
+from ebbtide.study.progress import Progress
+from ebbtide.study.state import State
+from ebbtide.study.storage import SqliteLog, Storage
 
 GRACE = 5.0  # seconds by which a time told may be ahead of the system clock
 YEAR_2000 = 946_684_800.0
@@ -55,14 +55,14 @@ MAX_KEY = 200  # characters of an idempotency key
 class Plan:
     """An ask that is being worked out: from what is known after so many asks and tells, at a time."""
 
-    reasoner: Reasoner
+    engine: Engine
     now: float
     until: float
     asks: int
     told: int
 
     def step(self) -> Step:
-        return self.reasoner.step(self.now, self.until)
+        return self.engine.step(self.now, self.until)
 
 
 class Optimizer:
@@ -99,11 +99,11 @@ class Optimizer:
         if (storage is None) != (name is None):
             raise ConfigurationError(f"storage={storage!r}, name={name!r}: a stored study needs both, another neither")
         if storage is None or name is None:
-            self._begin(Reasoner(definition), Memory(), SystemClock() if clock is None else clock, callbacks)
+            self._begin(Engine(definition), MemoryLog(), SystemClock() if clock is None else clock, callbacks)
             return
         unsaid = [key for key, value in (("seed", seed), ("n_initial", n_initial)) if value is None]
-        journal = Storage.of(storage).create_or_open(name, definition, unsaid)
-        self._resume(journal, clock, definition.algorithm, callbacks)
+        log = Storage.of(storage).create_or_open(name, definition, unsaid)
+        self._resume(log, clock, definition.algorithm, callbacks)
 
     @classmethod
     def open(
@@ -118,32 +118,30 @@ class Optimizer:
         """A stored study that is there. A clock or an algorithm of your own classes is passed again."""
         optimizer = cls.__new__(cls)
         given = None if algorithm is None else checked_algorithm(algorithm)
-        optimizer._resume(Storage.of(storage).journal(name), clock, given, callbacks)
+        optimizer._resume(Storage.of(storage).log(name), clock, given, callbacks)
         return optimizer
 
     def _resume(
         self,
-        journal: Journal,
+        log: SqliteLog,
         clock: Clock | None,
         algorithm: Algorithm | None,
         callbacks: Iterable[Callable[[Event], object]],
     ) -> None:
-        reasoner = Reasoner(Definition.from_json(journal.definition, algorithm))
-        reasoner.state = journal.restore(reasoner.ledger)
-        restored = state.restore_clock(reasoner.definition.clock, clock, reasoner.state.latest_reading)
-        self._begin(reasoner, journal, restored, callbacks)
+        engine = Engine(Definition.from_json(log.definition, algorithm))
+        engine.state = log.restore(engine.active)
+        restored = codec.restore_clock(engine.definition.clock, clock, engine.state.latest_reading)
+        self._begin(engine, log, restored, callbacks)
 
-    def _begin(
-        self, reasoner: Reasoner, archive: Archive, clock: Clock, callbacks: Iterable[Callable[[Event], object]]
-    ) -> None:
+    def _begin(self, engine: Engine, log: Log, clock: Clock, callbacks: Iterable[Callable[[Event], object]]) -> None:
         if not callable(getattr(clock, "now", None)):
             raise ConfigurationError(f"clock={clock!r}: give an object with a method now(), such as eb.ManualClock()")
         if not isinstance(callbacks, Iterable):
             raise ConfigurationError(f"callbacks={callbacks!r}: give a list of functions")
-        self._reasoner, self._archive = reasoner, archive
+        self._engine, self._log = engine, log
         self.clock: Clock = clock
         self.callbacks = tuple(callbacks)
-        self.definition = defined = reasoner.definition
+        self.definition = defined = engine.definition
         self.space, self.direction, self.algorithm = defined.space, defined.direction, defined.algorithm
         self.seed, self.n_initial = defined.seed, defined.n_initial
 
@@ -174,7 +172,7 @@ class Optimizer:
     def _ask(self, until: float, lease: float | None) -> Trial:
         lost = 0
         while True:
-            with nullcontext() if lost < RACES else self._archive.transaction():
+            with nullcontext() if lost < RACES else self._log.transaction():
                 plan = self.plan(until)
                 ask = self._record(plan, plan.step(), lease)
             if ask is not None:
@@ -184,7 +182,7 @@ class Optimizer:
     def plan(self, until: float = math.inf) -> Plan:
         """What an ask needs to be worked out, here or in another process."""
         self._catch_up()
-        return Plan(self._reasoner, self._read_clock(), until, self._state.asks, self._ledger.told)
+        return Plan(self._engine, self._read_clock(), until, self._state.asks, self._active.told)
 
     def commit(self, plan: Plan, step: Step, lease: float | None = None) -> Trial | None:
         """Record what a plan came to. None if somebody else has asked meanwhile: then it is to be planned anew."""
@@ -194,37 +192,37 @@ class Optimizer:
     def _record(self, plan: Plan, step: Step, lease: float | None) -> Ask | None:
         params = self.space.decode(step.x)
         landed = self._read_clock()
-        with self._archive.transaction():
+        with self._log.transaction():
             self._catch_up()
             if self._state.asks != plan.asks:
                 return None
             time = landed if step.wait is None else max(landed, step.wait)
             trial = Trial(str(plan.asks), params, time, None if lease is None else time + lease)
-            lines: list[int] = self._ledger.lines[step.rows].tolist()
+            lines: list[int] = self._active.lines[step.rows].tolist()
             removed = tuple(zip(lines, step.scores, strict=True))
             after = step.after(self._state, plan.now, landed)
             until = None if plan.until == math.inf else plan.until
             ask = Ask(trial, plan.told, plan.now, until, landed, removed, after)
-            self._archive.asked(ask)
+            self._log.asked(ask)
         return ask
 
     def _learn(self, ask: Ask) -> Trial:
         """Only here does anything change: whatever failed before has left no trace."""
         lines = [line for line, _ in ask.removed]
-        self._reasoner.state = ask.state
-        self._ledger.remove(lines)
-        self._ledger.open(ask.trial)
+        self._engine.state = ask.state
+        self._active.remove(lines)
+        self._active.open(ask.trial)
         handed_out = replace(ask.trial, params=dict(ask.trial.params))
         if self.callbacks:
-            gone = tuple(self._archive.observations(lines))
-            self._emit(Asked(handed_out, max(0.0, ask.landed - ask.now), len(self._ledger), gone))
+            gone = tuple(self._log.observations(lines))
+            self._emit(Asked(handed_out, max(0.0, ask.landed - ask.now), len(self._active), gone))
         return handed_out
 
     def _catch_up(self) -> None:
-        """Learn what others have recorded in the same archive."""
-        news = self._archive.news(self._state.asks, self._ledger.told)
-        self._reasoner.learn(news)
-        if (news.asks or news.tells) and isinstance(self.clock, SystemClock):
+        """Learn what others have recorded in the same log."""
+        updates = self._log.updates(self._state.asks, self._active.told)
+        self._engine.learn(updates)
+        if (updates.asks or updates.tells) and isinstance(self.clock, SystemClock):
             self.clock.never_before(self._latest_reading)
 
     # --- tell: only records -------------------------------------------------------------------------------
@@ -244,14 +242,14 @@ class Optimizer:
         makes it safe to tell parameters again after a failure: what was told under the same key is not told twice.
         """
         outcome, key = self._checked_value(value, failed), _checked_key(key)
-        with self._archive.transaction():
+        with self._log.transaction():
             self._catch_up()
             now = self._read_clock()
             observation = self._observation(trial, outcome, time, now, key)
             if observation is None:
                 return
-            self._archive.record(observation, now, self._ledger.told, self._state.asks)
-        self._ledger.record(observation)
+            self._log.record(observation, now, self._active.told, self._state.asks)
+        self._active.record(observation)
         self._note_reading(now)
         self._emit(Told(replace(observation, params=dict(observation.params))))
 
@@ -262,12 +260,12 @@ class Optimizer:
         moment = now if time is None else self._checked_time(time, now)
         trial_id = trial.id if isinstance(trial, Trial) else None
         params = trial.params if isinstance(trial, Trial) else self.space.check(trial)
-        if key is not None and told_under(self._archive, key, trial_id, params, outcome):
+        if key is not None and told_under(self._log, key, trial_id, params, outcome):
             return None
         if isinstance(trial, Trial):
-            asked = self._ledger.pending.get(trial.id)  # nearly always: without a look into the archive
+            asked = self._active.pending.get(trial.id)  # nearly always: without a look into the log
             if asked is None or asked.params != trial.params:
-                if told_before(self._archive, trial, outcome):
+                if told_before(self._log, trial, outcome):
                     return None
                 asked = self.trial(trial.id)
             params = asked.params
@@ -280,7 +278,7 @@ class Optimizer:
 
     def trial(self, trial_id: str) -> Trial:
         """A trial that was asked for, by its id."""
-        asked = self._archive.trial(trial_id)
+        asked = self._log.trial(trial_id)
         if asked is None:
             raise TrialError(f"trial {trial_id!r} was never asked for; ids are those that ask() gave")
         return asked
@@ -317,7 +315,7 @@ class Optimizer:
     def recommend(self) -> Recommendation:
         """The best parameters now, by the model: no exploration."""
         self._catch_up()
-        return self._reasoner.recommend(self._read_clock())
+        return self._engine.recommend(self._read_clock())
 
     @overload
     def predict(self, params: Mapping[str, Any], time: float | None = None) -> tuple[float, float]: ...
@@ -334,23 +332,23 @@ class Optimizer:
         single = isinstance(params, Mapping)
         points = [self.space.check(p) for p in ([params] if single else params)]
         self._catch_up()
-        mean, std = self._reasoner.predict(points, moment, now)
+        mean, std = self._engine.predict(points, moment, now)
         return (float(mean[0]), float(std[0])) if single else (mean, std)
 
     def relevance(self) -> Array:
         """How much each active observation still matters to predictions from now on, in the dataset's order."""
         self._catch_up()
-        return self._reasoner.relevance(self._read_clock())
+        return self._engine.relevance(self._read_clock())
 
     @property
     def dataset(self) -> Dataset:
         """The active observations: `.x` (unit cube), `.t`, `.y`."""
-        return self._ledger.dataset
+        return self._active.dataset
 
     @property
     def history(self) -> list[Observation]:
         """Every observation ever told, in the order told, with when it was removed and at what relevance."""
-        return self._archive.history()
+        return self._log.history()
 
     @property
     def asked(self) -> int:
@@ -360,12 +358,12 @@ class Optimizer:
     @property
     def told(self) -> int:
         """How many observations were ever told: the history's length, at no cost."""
-        return self._ledger.told
+        return self._active.told
 
     @property
     def pending(self) -> int:
         """How many of the last thousand trials are neither told nor failed."""
-        return len(self._ledger.pending)
+        return len(self._active.pending)
 
     @property
     def response(self) -> float | None:
@@ -375,12 +373,12 @@ class Optimizer:
     @property
     def model(self) -> Model:
         """Kernel, noise, and the mean and scale that standardise y, as last fitted."""
-        return self._reasoner.model
+        return self._engine.model
 
     @property
     def hyperparameters(self) -> dict[str, Any]:
         """scale, lengthscale, timescale (in the clock's unit) and noise (a variance), of the standardised values."""
-        hyper = self._reasoner.hyper
+        hyper = self._engine.hyper
         timescale = {} if hyper.timescale is None else {"timescale": hyper.timescale}
         return {"scale": hyper.scale, "lengthscale": hyper.lengthscale} | timescale | {"noise": hyper.noise}
 
@@ -442,11 +440,11 @@ class Optimizer:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a JSON file, atomically. `load` goes on as if nothing had happened."""
         self._note_reading(self._read_clock())
-        state.write(path, self._snapshot())
+        snapshot.write(path, self._snapshot())
 
     def _snapshot(self) -> dict[str, Any]:
-        recorded = {"state": self._state.to_json(), "active": self._ledger.lines.tolist()}
-        return self.definition.to_json() | recorded | archive.to_json(self._archive)
+        recorded = {"state": self._state.to_json(), "active": self._active.lines.tolist()}
+        return self.definition.to_json() | recorded | log.to_json(self._log)
 
     @classmethod
     def load(
@@ -457,36 +455,36 @@ class Optimizer:
         callbacks: Iterable[Callable[[Event], object]] = (),
     ) -> Self:
         """The optimizer that `save` wrote. A clock or an algorithm of your own classes is passed again."""
-        payload = state.read(path)
+        payload = snapshot.read(path)
         given = None if algorithm is None else checked_algorithm(algorithm)
         optimizer = cls.__new__(cls)
         try:
-            reasoner = Reasoner(Definition.from_json(payload, given))
-            reasoner.state = State.from_json(payload["state"])
-            ledger = reasoner.ledger
-            memory = archive.from_json(payload, ledger.record)
-            ledger.remove(np.setdiff1d(ledger.lines, payload["active"]).tolist())
+            engine = Engine(Definition.from_json(payload, given))
+            engine.state = State.from_json(payload["state"])
+            active = engine.active
+            memory = log.from_json(payload, active.record)
+            active.remove(np.setdiff1d(active.lines, payload["active"]).tolist())
             for trial in memory.pending():
-                ledger.open(trial)
-            restored = state.restore_clock(payload["clock"], clock, reasoner.state.latest_reading)
-            optimizer._begin(reasoner, memory, restored, callbacks)
+                active.open(trial)
+            restored = codec.restore_clock(payload["clock"], clock, engine.state.latest_reading)
+            optimizer._begin(engine, memory, restored, callbacks)
         except (KeyError, TypeError, IndexError) as error:
             raise SnapshotError(f"{path} lacks a part of its state ({error!r}); use an earlier copy") from error
         return optimizer
 
     def close(self) -> None:
         """Close the storage, if there is one. What was told is there already: nothing is lost without it."""
-        self._archive.close()
+        self._log.close()
 
     # --- small parts --------------------------------------------------------------------------------------
 
     @property
     def _state(self) -> State:
-        return self._reasoner.state
+        return self._engine.state
 
     @property
-    def _ledger(self) -> Ledger:
-        return self._reasoner.ledger
+    def _active(self) -> ActiveSet:
+        return self._engine.active
 
     def _read_clock(self) -> float:
         reading = self.clock.now()
@@ -497,7 +495,7 @@ class Optimizer:
 
     def _note_reading(self, reading: float) -> None:
         """Only what changes the state may note the time: a read, or a refused tell, leaves no trace."""
-        self._reasoner.state = self._state.noting(reading)
+        self._engine.state = self._state.noting(reading)
 
     @property
     def _latest_reading(self) -> float:

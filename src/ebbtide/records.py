@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from ebbtide.kernels import SpaceTimeKernel
+from ebbtide.gp.kernels import SpaceTimeKernel
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from ebbtide import algorithms, state
+from ebbtide import algorithms
 from ebbtide.errors import ConfigurationError
 from ebbtide.optimizer import Optimizer
 from ebbtide.records import Observation, Recommendation, Trial
-from ebbtide.storage import Summary
+from ebbtide.study import codec
+from ebbtide.study.storage import Summary
 
 
 def check_token(token: str) -> None:
@@ -61,7 +62,7 @@ def study(summary: Summary) -> dict[str, Any]:
 def _known_as(description: dict[str, Any]) -> str | dict[str, Any]:
     """The name of an algorithm; its parts, if it has none."""
     for name in algorithms.names():
-        if state.algorithm_to_json(algorithms.get(name)) == description:
+        if codec.algorithm_to_json(algorithms.get(name)) == description:
             return name
     return description
 

@@ -11,10 +11,10 @@ evenly over the run: one every 10 s of 600 s.
 
 import numpy as np
 
-from ebbtide.arrays import Array
 from ebbtide.benchmarks.problem import Problem
+from ebbtide.checks import is_whole
 from ebbtide.errors import ConfigurationError
-from ebbtide.space import is_whole
+from ebbtide.gp.arrays import Array
 
 PEAKS, DIMENSION, SIDE, CHANGES = 10, 5, 100.0, 60
 HEIGHTS, INITIAL_HEIGHT, HEIGHT_SEVERITY = (30.0, 70.0), 50.0, 7.0

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ebbtide.arrays import Array
-from ebbtide.maximization import climb
-from ebbtide.quasirandom import sobol
+from ebbtide.gp.arrays import Array
+from ebbtide.gp.quasirandom import sobol
+from ebbtide.parts.maximization import climb
 
 STEPS = 2048  # of the grid of times
 COARSE = 16  # the whole space is searched thoroughly at every 16th time,

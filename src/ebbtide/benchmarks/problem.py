@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ebbtide.arrays import Array
 from ebbtide.benchmarks.optima import Trajectory, shipped, trace
 from ebbtide.errors import ConfigurationError
-from ebbtide.kernels import Matern
-from ebbtide.quasirandom import sobol
+from ebbtide.gp.arrays import Array
+from ebbtide.gp.kernels import Matern
+from ebbtide.gp.quasirandom import sobol
 from ebbtide.space import Float
 
 NOISE_FRACTION = 0.05  # of the signal's variance

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ebbtide.arrays import Array
 from ebbtide.benchmarks.problem import Problem
+from ebbtide.gp.arrays import Array
 
 Function = Callable[[Array], Array]
 

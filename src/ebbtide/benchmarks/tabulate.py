@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from ebbtide import benchmarks
-from ebbtide.arrays import Array
 from ebbtide.benchmarks.optima import to_be_shipped
 from ebbtide.benchmarks.temperature import DAYS
+from ebbtide.gp.arrays import Array
 
 
 def main() -> None:

@@ -17,10 +17,10 @@ from importlib import resources
 
 import numpy as np
 
-from ebbtide.arrays import Array
 from ebbtide.benchmarks.problem import Problem
 from ebbtide.errors import ConfigurationError
-from ebbtide.kernels import Matern
+from ebbtide.gp.arrays import Array
+from ebbtide.gp.kernels import Matern
 
 DAYS = ("2004-03-04", "2004-03-05", "2004-03-06", "2004-03-07", "2004-03-08")
 DAY, BIN = 1440.0, 10.0  # minutes

@@ -21,11 +21,11 @@ seed. The run's unit of time is 600 s of walking.
 
 import numpy as np
 
-from ebbtide.arrays import Array
 from ebbtide.benchmarks.problem import Problem
+from ebbtide.checks import is_whole
 from ebbtide.errors import ConfigurationError
-from ebbtide.kernels import Matern
-from ebbtide.space import is_whole
+from ebbtide.gp.arrays import Array
+from ebbtide.gp.kernels import Matern
 
 USERS, DURATION = 18, 600.0
 SIDE = 80.0

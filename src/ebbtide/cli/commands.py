@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from ebbtide import algorithms, benchmarks
-from ebbtide.definition import Direction
 from ebbtide.errors import EbbtideError
 from ebbtide.experiments import Protocol
+from ebbtide.study.definition import Direction
 from ebbtide.version import __version__
 
 

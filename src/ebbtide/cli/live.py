@@ -10,10 +10,10 @@ import click
 
 from ebbtide import wire
 from ebbtide.client import Client, RemoteStudy
-from ebbtide.definition import Direction
 from ebbtide.errors import ConfigurationError, SpaceError
 from ebbtide.optimizer import Optimizer
 from ebbtide.space import Space
+from ebbtide.study.definition import Direction
 
 
 def is_service(storage: str) -> bool:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from ebbtide.cli.requirements import need
 from ebbtide.errors import ConfigurationError, StorageError
-from ebbtide.storage import Storage
-from ebbtide.storage.database import PREFIX
+from ebbtide.study.storage import Storage
+from ebbtide.study.storage.database import PREFIX
 
 
 def serve(storage: str, host: str, port: int, token: str | None, allowed_hosts: tuple[str, ...]) -> None:

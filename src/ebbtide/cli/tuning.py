@@ -11,7 +11,7 @@ import click
 
 from ebbtide import tuning
 from ebbtide.cli import live
-from ebbtide.definition import Direction
+from ebbtide.study.definition import Direction
 from ebbtide.tuning import Status
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from ebbtide.dashboard import assets
-from ebbtide.dashboard.views import Lookout
-from ebbtide.dashboard.window import LENGTHS
-from ebbtide.storage import Storage
+from ebbtide.dashboard.excerpt import LENGTHS
+from ebbtide.dashboard.views import Views
+from ebbtide.study.storage import Storage
 
 
 def write(storage: Storage, name: str, path: Path) -> None:
-    written = {"name": name, "made": time.time(), "windows": dict(_windows(Lookout(storage), name))}
+    written = {"name": name, "made": time.time(), "windows": dict(_windows(Views(storage), name))}
     page = assets.page_in_one("report", json.dumps(written, allow_nan=False))
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
@@ -24,16 +24,16 @@ def write(storage: Storage, name: str, path: Path) -> None:
         unfinished.unlink(missing_ok=True)
 
 
-def _windows(lookout: Lookout, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _windows(views: Views, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """What the page may ask for: each stretch of the log, with the map of each parameter."""
     for last in (*LENGTHS, None):
-        view = lookout.study(name, last, None)
+        view = views.study(name, last, None)
         maps = {}
         if view["model"] is not None:
             first, *others = view["study"]["space"]
             maps = {first: view["model"].pop("map")}
-            maps |= {each: lookout.study(name, last, each)["model"]["map"] for each in others}
-        trail = lookout.trail(name, last)
+            maps |= {each: views.study(name, last, each)["model"]["map"] for each in others}
+        trail = views.trail(name, last)
         while trail["missing"]:
-            trail = lookout.trail(name, last)
+            trail = views.trail(name, last)
         yield "all" if last is None else str(last), {"view": view, "maps": maps, "trail": trail}

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from ebbtide import wire
-from ebbtide.arrays import Array
-from ebbtide.dashboard.watching import Watched
-from ebbtide.dashboard.window import Excerpt, thinned
+from ebbtide.dashboard.excerpt import Excerpt, thinned
+from ebbtide.dashboard.followed import FollowedStudy
 from ebbtide.errors import ConfigurationError, NumericalError, SnapshotError
-from ebbtide.likelihood import Hyperparameters
+from ebbtide.gp.arrays import Array
+from ebbtide.gp.likelihood import Hyperparameters
 from ebbtide.records import Observation, Recommendation
 from ebbtide.space import Categorical, Float, Int, Parameter
-from ebbtide.storage import Storage
+from ebbtide.study.storage import Storage
 
 COLUMNS, ROWS = 72, 40  # of a map
 AHEAD = 0.06  # of the time shown: the future
@@ -26,12 +26,12 @@ TRAIL = 64  # recommendations of the past that a map shows,
 TRAIL_AT_ONCE = 8  # and how many are worked out at a time, so that nobody else waits for long
 
 
-class Lookout:
+class Views:
     """The studies of a database, each followed from the first look on."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
-        self._watched: OrderedDict[int, Watched] = OrderedDict()
+        self._followed: OrderedDict[int, FollowedStudy] = OrderedDict()
 
     def study(self, name: str, last: int | None, parameter: str | None) -> dict[str, Any]:
         """All that the page of a study shows, but for the trail."""
@@ -39,72 +39,72 @@ class Lookout:
             summary = self.storage.summary(name)
             if parameter is not None and parameter not in summary.definition["space"]:
                 raise ConfigurationError(f"parameter={parameter!r}: there is {', '.join(summary.definition['space'])}")
-            journal = self.storage.journal(name)
-            watched, why = self._follow(name)
-            active = {} if watched is None else journal.numbered(watched.reasoner.ledger.lines.tolist())
-            excerpt = Excerpt.of(journal, summary, last, active)
+            log = self.storage.log(name)
+            followed, why = self._follow(name)
+            active = {} if followed is None else log.numbered(followed.engine.active.lines.tolist())
+            excerpt = Excerpt.of(log, summary, last, active)
         shown = {
             "study": wire.study(summary),
             "stride": excerpt.lines.step,
             "observations": _observations(excerpt.observations, summary.definition["space"]),
             "asks": _asks(excerpt),
         }
-        if watched is None:
+        if followed is None:
             return shown | {"model": None, "why": why}
         try:
-            return shown | {"model": _model(watched, excerpt, active, parameter), "why": why}
+            return shown | {"model": _model(followed, excerpt, active, parameter), "why": why}
         except NumericalError as error:
             return shown | {"model": None, "why": f"The model cannot be worked out: {error}"}
 
     def trail(self, name: str, last: int | None) -> dict[str, Any]:
         """What was recommended in the course of time; `missing` of it is still to be worked out, by asking again."""
         with self.storage.database.reading():
-            watched, _ = self._follow(name)
-            if watched is None:
+            followed, _ = self._follow(name)
+            if followed is None:
                 return {"missing": 0, "time": [], "params": {}}
-            excerpt = Excerpt.of(watched.journal, self.storage.summary(name), last, ())
+            excerpt = Excerpt.of(followed.log, self.storage.summary(name), last, ())
             modelled = [ask for ask in excerpt.asks if ask.state.hyper is not None]
             numbers = [int(ask.trial.id) for ask in modelled]
             wanted = set(thinned(numbers[0], numbers[-1] + 1, TRAIL)) if numbers else set()
             asks = [ask for ask, number in zip(modelled, numbers, strict=True) if number in wanted]
-            unknown = [ask for ask in asks if watched.recommended(int(ask.trial.id)) is None]
+            unknown = [ask for ask in asks if followed.recommended(int(ask.trial.id)) is None]
             newest = unknown[-TRAIL_AT_ONCE:]
             if newest:
-                watched.recommend_after(newest)
-        known = [best for ask in asks if (best := watched.recommended(int(ask.trial.id))) is not None]
-        names = watched.reasoner.space.parameters
+                followed.recommend_after(newest)
+        known = [best for ask in asks if (best := followed.recommended(int(ask.trial.id))) is not None]
+        names = followed.engine.space.parameters
         return {
             "missing": len(unknown) - len(newest),
             "time": [best.time for best in known],
             "params": {name: [best.params[name] for best in known] for name in names},
         }
 
-    def _follow(self, name: str) -> tuple[Watched | None, str | None]:
+    def _follow(self, name: str) -> tuple[FollowedStudy | None, str | None]:
         """The model of a study; why there is none, or none to be drawn."""
         study = self.storage.identify(name)
-        watched = self._watched.pop(study, None)
+        followed = self._followed.pop(study, None)
         try:
-            if watched is None:
-                watched = Watched(self.storage.journal(name))
+            if followed is None:
+                followed = FollowedStudy(self.storage.log(name))
                 self._drop_deleted()
             else:
-                watched.catch_up()
+                followed.catch_up()
         except SnapshotError as error:
             return None, f"The model cannot be drawn here: {error}"
-        self._watched[study] = watched  # the last of them, now
-        while len(self._watched) > MOST_WATCHED:
-            self._watched.popitem(last=False)
-        n = len(watched.reasoner.ledger)
+        self._followed[study] = followed  # the last of them, now
+        while len(self._followed) > MOST_WATCHED:
+            self._followed.popitem(last=False)
+        n = len(followed.engine.active)
         if n > MOST_MODELLED:
             why = f"A model of {n:,} observations takes too long to draw; W-DBO would have kept the number down."
             return None, why
         if n == 0:
-            return watched, "The model has nothing to go by yet."
-        return watched, None
+            return followed, "The model has nothing to go by yet."
+        return followed, None
 
     def _drop_deleted(self) -> None:
         there = set(map(self.storage.identify, self.storage.names()))
-        self._watched = OrderedDict((study, each) for study, each in self._watched.items() if study in there)
+        self._followed = OrderedDict((study, each) for study, each in self._followed.items() if study in there)
 
 
 # --- the log ------------------------------------------------------------------------------------------------------
@@ -150,20 +150,20 @@ def _lengthscales(fitted: Sequence[Hyperparameters | None]) -> list[tuple[float 
 
 
 def _model(
-    watched: Watched, excerpt: Excerpt, active: Mapping[int, Observation], parameter: str | None
+    followed: FollowedStudy, excerpt: Excerpt, active: Mapping[int, Observation], parameter: str | None
 ) -> dict[str, Any]:
-    reasoner, now = watched.reasoner, watched.moment
-    best = reasoner.recommend(now)
+    engine, now = followed.engine, followed.moment
+    best = engine.recommend(now)
     if not isfinite(best.mean):
         raise NumericalError("what was told is too large for its mean to be a number")
     times = _times(excerpt, now)
-    mean, std = reasoner.field([best.params], times, now)
+    mean, std = engine.field([best.params], times, now)
     return {
         "recommendation": wire.recommendation(best),
         "prediction": {"time": times.tolist(), "mean": short(mean[:, 0].tolist()), "std": short(std[:, 0].tolist())},
-        "map": _map(watched, best, parameter or next(iter(reasoner.space.parameters)), times, now),
-        "relevance": _relevance(watched, active, now),
-        "guards": reasoner.state.guards,
+        "map": _map(followed, best, parameter or next(iter(engine.space.parameters)), times, now),
+        "relevance": _relevance(followed, active, now),
+        "guards": engine.state.guards,
     }
 
 
@@ -173,11 +173,11 @@ def _times(excerpt: Excerpt, now: float) -> Array:
     return np.linspace(first, now + AHEAD * (now - first), COLUMNS)
 
 
-def _map(watched: Watched, best: Recommendation, name: str, times: Array, now: float) -> dict[str, Any]:
+def _map(followed: FollowedStudy, best: Recommendation, name: str, times: Array, now: float) -> dict[str, Any]:
     """The posterior over time and one parameter; the others as they are recommended now."""
-    values = scale_of(watched.reasoner.space.parameters[name])
+    values = scale_of(followed.engine.space.parameters[name])
     points = [best.params | {name: value} for value in values]
-    mean, std = watched.reasoner.field(points, times, now)
+    mean, std = followed.engine.field(points, times, now)
     return {
         "parameter": name,
         "time": times.tolist(),
@@ -199,13 +199,13 @@ def scale_of(parameter: Parameter) -> list[Any]:
     raise ConfigurationError(f"{parameter!r} cannot be drawn")
 
 
-def _relevance(watched: Watched, active: Mapping[int, Observation], now: float) -> dict[str, Any] | None:
+def _relevance(followed: FollowedStudy, active: Mapping[int, Observation], now: float) -> dict[str, Any] | None:
     """How much each active observation still matters; None to a model that never forgets."""
-    reasoner = watched.reasoner
-    if reasoner.algorithm.temporal is None:
+    engine = followed.engine
+    if engine.algorithm.temporal is None:
         return None
-    scores = reasoner.relevance(now) if active else np.empty(0)  # in the order of the lines
-    return _observations(active, reasoner.space.parameters) | {"score": short(scores.tolist())}
+    scores = engine.relevance(now) if active else np.empty(0)  # in the order of the lines
+    return _observations(active, engine.space.parameters) | {"score": short(scores.tolist())}
 
 
 def short(values: Iterable[float | None], kept: int | None = None) -> list[float | None]:

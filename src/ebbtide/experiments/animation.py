@@ -16,13 +16,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ebbtide import algorithms, benchmarks
-from ebbtide.arrays import Array
 from ebbtide.benchmarks import Problem
 from ebbtide.errors import ConfigurationError
 from ebbtide.experiments.figures import style
 from ebbtide.experiments.protocol import Protocol
 from ebbtide.experiments.simulation import Simulation
-from ebbtide.gaussian_process import condition
+from ebbtide.gp.arrays import Array
+from ebbtide.gp.posterior import condition
 from ebbtide.optimizer import Optimizer
 
 COLUMNS, ROWS = 96, 64  # of the grid that is predicted on

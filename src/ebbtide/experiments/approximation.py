@@ -20,11 +20,11 @@ import numpy as np
 from scipy.special import erf, lambertw
 from scipy.stats import spearmanr
 
-from ebbtide.arrays import Array
-from ebbtide.convolutions import temporal_convolution
-from ebbtide.gaussian_process import Posterior, condition
-from ebbtide.kernels import Matern, SpaceTimeKernel, SquaredExponential
-from ebbtide.relevance import Bound, Exact, criterion
+from ebbtide.gp.arrays import Array
+from ebbtide.gp.convolutions import temporal_convolution
+from ebbtide.gp.criterion import Bound, Exact, criterion
+from ebbtide.gp.kernels import Matern, SpaceTimeKernel, SquaredExponential
+from ebbtide.gp.posterior import Posterior, condition
 
 # --- the integral in space (Figure 6) -------------------------------------------------------------------------
 

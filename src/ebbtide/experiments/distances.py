@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
-from ebbtide.arrays import Array
-from ebbtide.gaussian_process import Posterior, condition
-from ebbtide.kernels import SpaceTimeKernel, SquaredExponential
+from ebbtide.gp.arrays import Array
+from ebbtide.gp.kernels import SpaceTimeKernel, SquaredExponential
+from ebbtide.gp.posterior import Posterior, condition
 
 GRID = np.linspace(0.0, 1.0, 801)
 NOISE = 1e-4

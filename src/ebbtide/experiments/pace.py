@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import Protocol
 
+from ebbtide.checks import as_finite
 from ebbtide.errors import ConfigurationError
-from ebbtide.space import as_finite
 
 Stopwatch = Callable[[], float]
 

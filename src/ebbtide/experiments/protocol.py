@@ -3,9 +3,9 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ebbtide.checks import as_finite, is_whole
 from ebbtide.errors import ConfigurationError
 from ebbtide.experiments.pace import Measured, Modelled, Pace, Wall, pace
-from ebbtide.space import as_finite, is_whole
 
 
 @dataclass(frozen=True)

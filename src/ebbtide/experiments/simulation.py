@@ -12,16 +12,16 @@ import scipy
 
 from ebbtide import algorithms, benchmarks
 from ebbtide.algorithms import Algorithm
-from ebbtide.arrays import Array
 from ebbtide.benchmarks import Problem
+from ebbtide.checks import is_whole
 from ebbtide.errors import ConfigurationError
 from ebbtide.experiments import code
 from ebbtide.experiments.protocol import Protocol
-from ebbtide.kernels import Matern
-from ebbtide.linalg import one_blas_thread
+from ebbtide.gp.arrays import Array
+from ebbtide.gp.kernels import Matern
+from ebbtide.gp.linalg import one_blas_thread
 from ebbtide.optimizer import Optimizer
 from ebbtide.records import Asked, Event, Observation
-from ebbtide.space import is_whole
 from ebbtide.version import __version__
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student
 
-from ebbtide.arrays import Array
+from ebbtide.gp.arrays import Array
 
 CONFIDENCE = 0.95
 

@@ -23,13 +23,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ebbtide.arrays import Array
 from ebbtide.errors import ConfigurationError, EbbtideWarning
-from ebbtide.kernels import Kernel, Matern, SpaceTimeKernel, SquaredExponential
-from ebbtide.kernels.stationary import Stationary
-from ebbtide.linalg import factorize, invert, one_blas_thread
-from ebbtide.relevance import Criterion, Method, criterion
-from ebbtide.staleness import WassersteinBudget
+from ebbtide.gp.arrays import Array
+from ebbtide.gp.criterion import Criterion, Method, criterion
+from ebbtide.gp.kernels import Kernel, Matern, SpaceTimeKernel, SquaredExponential
+from ebbtide.gp.kernels.stationary import Stationary
+from ebbtide.gp.linalg import factorize, invert, one_blas_thread
+from ebbtide.parts.staleness import WassersteinBudget
 
 DECAYED = float(
     np.exp(-0.5)

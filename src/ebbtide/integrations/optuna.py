@@ -26,13 +26,14 @@ from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
 from ebbtide.algorithms import Algorithm
+from ebbtide.checks import as_finite
 from ebbtide.clock import Clock, SystemClock
-from ebbtide.definition import Definition, Direction, checked_algorithm, checked_count, define
 from ebbtide.errors import ConfigurationError, EbbtideWarning, SpaceError
-from ebbtide.reasoning import Reasoner
 from ebbtide.records import Observation, Recommendation, Trial
-from ebbtide.space import Categorical, Float, Int, Parameter, Params, as_finite
-from ebbtide.state import State
+from ebbtide.space import Categorical, Float, Int, Parameter, Params
+from ebbtide.study.definition import Definition, Direction, checked_algorithm, checked_count, define
+from ebbtide.study.engine import Engine
+from ebbtide.study.state import State
 
 NOTE = "ebbtide:ask"  # the system attribute of a trial with what its ask worked out
 TIME = "ebbtide:time"  # the user attribute with which a person may date a trial that was measured elsewhere
@@ -135,7 +136,7 @@ class EbbtideSampler(BaseSampler):  # type: ignore[misc]
         with self._lock:
             record = self._followed(study)
             believed = self._believed(study, record, record.search_space())
-            if believed is None or not believed.reasoner.ledger.values_told:
+            if believed is None or not believed.engine.active.values_told:
                 raise ConfigurationError(
                     f"study {study.study_name!r} has no completed trial with parameters to model: optimize it first"
                 )
@@ -242,17 +243,17 @@ class _Record:
 
 
 class _Belief:
-    """A reasoner over one search space, fed with the record. The line of an observation is its place in the record."""
+    """A engine over one search space, fed with the record. The line of an observation is its place in the record."""
 
     def __init__(self, record: _Record, axes: "dict[str, _Axis]", definition: Definition) -> None:
         self.record, self.axes = record, axes
-        self.reasoner = Reasoner(definition)
+        self.engine = Engine(definition)
         described = {key: part for key, part in definition.to_json().items() if key not in ("seed", "n_initial")}
         self.signature = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:16]
 
     def catch_up(self) -> None:
-        ledger, record = self.reasoner.ledger, self.record
-        undated = [trial for trial in record.finished[ledger.told :] if not self._hear(trial)]
+        active, record = self.engine.active, self.record
+        undated = [trial for trial in record.finished[active.told :] if not self._hear(trial)]
         if undated:
             warnings.warn(
                 f"trials with no time by this clock are not modelled ({len(undated)}, first number "
@@ -261,28 +262,28 @@ class _Belief:
                 EbbtideWarning,
                 stacklevel=2,
             )
-        gone = [line for line in ledger.lines.tolist() if record.finished[line].number in record.forgotten]
+        gone = [line for line in active.lines.tolist() if record.finished[line].number in record.forgotten]
         if gone:
-            ledger.remove(gone)
+            active.remove(gone)
         if record.latest_note is not None:
             number, note = record.latest_note
-            if number >= self.reasoner.state.asks and note["of"] == self.signature:
-                self.reasoner.state = State.from_json(note["state"])
+            if number >= self.engine.state.asks and note["of"] == self.signature:
+                self.engine.state = State.from_json(note["state"])
 
     def _hear(self, trial: FrozenTrial) -> bool:
         """What a finished trial says of this search space, if anything; whether it could be dated, if it must be."""
         time, complete = self.record.time(trial), trial.state == TrialState.COMPLETE
         if time is not None and trial.number in self.record.forgotten:
-            self.reasoner.ledger.record_forgotten(time)
+            self.engine.active.record_forgotten(time)
             return True
         params = self._ours(trial.params)
         value = as_finite(trial.value) if complete else None
         told = Observation({}, 0.0, None) if time is None or params is None else Observation(params, time, value)
-        self.reasoner.ledger.record(told)
+        self.engine.active.record(told)
         return time is not None or not complete
 
     def _ours(self, params: Params) -> Params | None:
-        """Parameters as the reasoner has them; None if they do not fit its space."""
+        """Parameters as the engine has them; None if they do not fit its space."""
         ours = {name: axis.ours(params[name]) for name, axis in self.axes.items() if name in params}
         return None if len(ours) < len(self.axes) or None in ours.values() else ours
 
@@ -291,24 +292,24 @@ class _Belief:
 
     def ask(self, trial: FrozenTrial, now: float, clock: Clock) -> dict[str, Any]:
         """What the next trial should be, as a note to leave before it is learnt."""
-        reasoner = self.reasoner
-        reasoner.state = replace(reasoner.state, asks=trial.number)  # random numbers are those of the trial
-        reasoner.ledger.pending = {p.id: p for p in map(self._pending, self.record.running) if p is not None}
-        reasoner.ledger.settle(str(trial.number))
-        step = reasoner.step(now, until=now)  # Optuna measures at once
+        engine = self.engine
+        engine.state = replace(engine.state, asks=trial.number)  # random numbers are those of the trial
+        engine.active.pending = {p.id: p for p in map(self._pending, self.record.running) if p is not None}
+        engine.active.settle(str(trial.number))
+        step = engine.step(now, until=now)  # Optuna measures at once
         landed = clock.now()
-        lines = reasoner.ledger.lines[step.rows].tolist()
+        lines = engine.active.lines[step.rows].tolist()
         return {
             "time": landed,
-            "params": self._theirs(reasoner.space.decode(step.x)),
+            "params": self._theirs(engine.space.decode(step.x)),
             "forgot": [self.record.finished[line].number for line in lines],
-            "state": step.after(reasoner.state, now, landed).to_json(),
+            "state": step.after(engine.state, now, landed).to_json(),
             "of": self.signature,
         }
 
     def learn(self, note: Mapping[str, Any]) -> None:
         self.record.forgotten.update(note["forgot"])
-        self.reasoner.state = State.from_json(note["state"])
+        self.engine.state = State.from_json(note["state"])
 
     def _pending(self, trial: FrozenTrial) -> Trial | None:
         note = trial.system_attrs.get(NOTE, {})
@@ -316,7 +317,7 @@ class _Belief:
         return None if params is None or time is None else Trial(str(trial.number), params, time)
 
     def recommend(self, now: float) -> Recommendation:
-        best = self.reasoner.recommend(now)
+        best = self.engine.recommend(now)
         return replace(best, params=self._theirs(best.params))
 
 

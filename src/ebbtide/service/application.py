@@ -11,15 +11,15 @@ from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from ebbtide import wire
-from ebbtide.service.answers import ERRORS, answer_errors
-from ebbtide.service.desk import Desk
-from ebbtide.service.gate import LOOPBACK, App, Gate, Limits
+from ebbtide.service.errors import ERRORS, answer_errors
 from ebbtide.service.metrics import Metrics
-from ebbtide.service.pages import is_public, pages
-from ebbtide.service.reading import Reading
-from ebbtide.service.reads import health, reads
-from ebbtide.service.verbs import verbs
-from ebbtide.storage.database import path_of
+from ebbtide.service.middleware import LOOPBACK, App, Limits, Middleware
+from ebbtide.service.reader import Reader
+from ebbtide.service.routes_pages import is_public, pages
+from ebbtide.service.routes_read import health, reads
+from ebbtide.service.routes_write import verbs
+from ebbtide.service.studies import Studies
+from ebbtide.study.storage.database import path_of
 from ebbtide.version import __version__
 
 # Not at once: a service that is started again and again must not spend itself on processes.
@@ -40,33 +40,33 @@ def application(
     if token is not None:
         wire.check_token(token)
     limits = limits or Limits()
-    desk = Desk(storage, processes, limits.studies, limits.width)
+    studies = Studies(storage, processes, limits.studies, limits.width)
     metrics = Metrics()
-    app = _app(desk, {WARM_UP_AFTER_S: desk.warm_up, VIEWER_AFTER_S: desk.viewer.warm_up})
-    app.include_router(verbs(desk, limits))
-    app.include_router(reads(desk, limits))
-    app.include_router(health(desk))
-    app.include_router(_for_prometheus(desk, metrics))
-    app.include_router(pages(desk, "service"))
+    app = _app(studies, {WARM_UP_AFTER_S: studies.warm_up, VIEWER_AFTER_S: studies.viewer.warm_up})
+    app.include_router(verbs(studies, limits))
+    app.include_router(reads(studies, limits))
+    app.include_router(health(studies))
+    app.include_router(_for_prometheus(studies, metrics))
+    app.include_router(pages(studies, "service"))
     answer_errors(app, str(path_of(storage)))
     _document_token(app)
-    return Gate(
+    return Middleware(
         _measured(app, metrics), token=token, hosts=hosts, any_address=any_address, limits=limits, is_public=is_public
     )
 
 
 def looking(storage: str) -> App:
     """The pages of the studies in `storage`, for this machine; nothing can be changed there."""
-    reading, limits = Reading(storage), Limits()
-    app = _app(reading, {0.0: reading.viewer.warm_up})
-    app.include_router(reads(reading, limits))
-    app.include_router(health(reading))
-    app.include_router(pages(reading, "file"))
+    reader, limits = Reader(storage), Limits()
+    app = _app(reader, {0.0: reader.viewer.warm_up})
+    app.include_router(reads(reader, limits))
+    app.include_router(health(reader))
+    app.include_router(pages(reader, "file"))
     answer_errors(app, str(path_of(storage)))
-    return Gate(_measured(app, Metrics()), token=None, hosts=LOOPBACK, any_address=False, limits=limits)
+    return Middleware(_measured(app, Metrics()), token=None, hosts=LOOPBACK, any_address=False, limits=limits)
 
 
-def _app(reading: Reading, later: Mapping[float, Callable[[], None]]) -> FastAPI:
+def _app(reader: Reader, later: Mapping[float, Callable[[], None]]) -> FastAPI:
     """`later` is what is to be done so many seconds after the start."""
 
     @asynccontextmanager
@@ -76,7 +76,7 @@ def _app(reading: Reading, later: Mapping[float, Callable[[], None]]) -> FastAPI
         yield
         for each in waiting:
             each.cancel()
-        reading.close()
+        reader.close()
 
     return FastAPI(
         title="ebbtide",
@@ -89,7 +89,7 @@ def _app(reading: Reading, later: Mapping[float, Callable[[], None]]) -> FastAPI
     )
 
 
-def _for_prometheus(desk: Desk, metrics: Metrics) -> APIRouter:
+def _for_prometheus(studies: Studies, metrics: Metrics) -> APIRouter:
     routes = APIRouter(tags=["service"], responses=ERRORS)
 
     @routes.get(
@@ -99,7 +99,7 @@ def _for_prometheus(desk: Desk, metrics: Metrics) -> APIRouter:
         summary="Figures for Prometheus",
     )
     async def scrape() -> Response:
-        return Response(metrics.text(await desk.summaries()), media_type=CONTENT_TYPE_LATEST)
+        return Response(metrics.text(await studies.summaries()), media_type=CONTENT_TYPE_LATEST)
 
     return routes
 

@@ -10,11 +10,11 @@ from functools import partial
 from typing import Any
 
 from ebbtide import wire
-from ebbtide.archive import Ask
 from ebbtide.errors import EbbtideError
 from ebbtide.records import Observation
-from ebbtide.service.reading import Reading
-from ebbtide.storage import Storage
+from ebbtide.service.reader import Reader
+from ebbtide.study.log import Ask
+from ebbtide.study.storage import Storage
 
 PAGE = 200  # events read at a time
 POLL_S = 1.0  # what another process has told is seen after that long
@@ -29,12 +29,12 @@ def parse(cursor: str) -> Cursor | None:
     return (int(asks), int(tells)) if plain else None
 
 
-async def stream(reading: Reading, name: str, cursor: Cursor) -> AsyncIterator[str]:
+async def stream(reader: Reader, name: str, cursor: Cursor) -> AsyncIterator[str]:
     quiet = 0
     yield "retry: 1000\n\n"
     while True:
         try:
-            events, cursor = await reading.read(partial(_since, name=name, since=cursor))
+            events, cursor = await reader.read(partial(_since, name=name, since=cursor))
         except EbbtideError:
             return  # it was deleted, or cannot be read now: who comes back hears which
         for event in events:
@@ -43,15 +43,15 @@ async def stream(reading: Reading, name: str, cursor: Cursor) -> AsyncIterator[s
         if quiet % QUIET_POLLS == QUIET_POLLS - 1:
             yield ": still here\n\n"
         if len(events) < PAGE:
-            await reading.news.wait(name, POLL_S)
+            await reader.notifier.wait(name, POLL_S)
 
 
 def _since(storage: Storage, name: str, since: Cursor) -> tuple[list[str], Cursor]:
     """The next events, in the order of the log, and where it goes on after them."""
-    journal = storage.journal(name)
+    log = storage.log(name)
     asks, tells = since
-    told = journal.tells_since(tells, PAGE)
-    asked = journal.asks_since(asks, PAGE)
+    told = log.tells_since(tells, PAGE)
+    asked = log.asks_since(asks, PAGE)
     events: list[str] = []
     while (asked or told) and len(events) < PAGE:
         # A tell knows how many asks came before it.

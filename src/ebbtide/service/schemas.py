@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, FiniteFloat
 
-from ebbtide.storage.store import MAX_NAME
+from ebbtide.study.storage.store import MAX_NAME
 
 Choice = Annotated[str | bool | int | FiniteFloat | None, Field(description="one of the choices")]
 Params = dict[str, Choice]

@@ -11,8 +11,8 @@ import uvicorn
 
 from ebbtide.errors import ConfigurationError
 from ebbtide.service.application import application, looking
-from ebbtide.service.connection import Connection
-from ebbtide.service.gate import LOOPBACK, App, Limits
+from ebbtide.service.middleware import LOOPBACK, App, Limits
+from ebbtide.service.protocol import HttpProtocol
 
 IDLE_S = 75  # for which a connection without a request stays open
 SWITCH_S = 0.0005  # after which a thread lets another one go: a flushed tell must not wait for a busy loop
@@ -64,7 +64,7 @@ def show(storage: str, *, port: int = 0) -> None:
 def _config(app: App) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=Connection,
+        http=HttpProtocol,
         log_level="warning",
         access_log=False,
         server_header=False,

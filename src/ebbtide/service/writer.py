@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from ebbtide.errors import StorageError
-from ebbtide.storage import Database
+from ebbtide.study.storage import Database
 
 T = TypeVar("T")
 MAX_BATCH = 256

@@ -14,17 +14,17 @@ A check raises `ConformanceError`, which says what was expected and what happene
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ebbtide.acquisition import Acquisition
 from ebbtide.algorithms import Algorithm
 from ebbtide.benchmarks import Problem
-from ebbtide.staleness import Staleness
+from ebbtide.parts.acquisition import Acquisition
+from ebbtide.parts.staleness import Staleness
+from ebbtide.parts.timing import Timing
 from ebbtide.testing.acquisitions import ACQUISITION_CHECKS
 from ebbtide.testing.algorithms import ALGORITHM_CHECKS
 from ebbtide.testing.benchmarks import BENCHMARK_CHECKS
 from ebbtide.testing.expectations import ConformanceError
 from ebbtide.testing.staleness import STALENESS_CHECKS
 from ebbtide.testing.timings import TIMING_CHECKS
-from ebbtide.timing import Timing
 
 __all__ = [
     "ACQUISITION_CHECKS",

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from ebbtide.acquisition import Acquisition, Context
-from ebbtide.arrays import Array
+from ebbtide.gp.arrays import Array
+from ebbtide.parts.acquisition import Acquisition, Context
 from ebbtide.testing.expectations import Unchanged, expect
 
 CONTEXT = Context(n=20, dim=3, incumbent=0.4)

@@ -5,9 +5,9 @@ import math
 import numpy as np
 from scipy.stats import qmc
 
-from ebbtide.arrays import Array
 from ebbtide.benchmarks import Problem
 from ebbtide.experiments import Protocol, run
+from ebbtide.gp.arrays import Array
 from ebbtide.space import Space
 from ebbtide.testing.expectations import Unchanged, expect
 

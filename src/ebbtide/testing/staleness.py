@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ebbtide.gaussian_process import condition
-from ebbtide.kernels import Matern, SpaceTimeKernel
-from ebbtide.staleness import Staleness, Verdict, View
+from ebbtide.gp.kernels import Matern, SpaceTimeKernel
+from ebbtide.gp.posterior import condition
+from ebbtide.parts.staleness import Staleness, Verdict, View
 from ebbtide.testing.expectations import Unchanged, expect, expect_plain
 
 KERNEL, NOISE = SpaceTimeKernel(1.0, Matern(2.5, 0.4), Matern(1.5, 20.0)), 0.05

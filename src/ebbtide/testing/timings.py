@@ -2,8 +2,8 @@
 
 import math
 
+from ebbtide.parts.timing import Memory, Occasion, Timing, Window
 from ebbtide.testing.expectations import expect, expect_plain
-from ebbtide.timing import Memory, Occasion, Timing, Window
 
 
 def _life(timing: Timing) -> list[tuple[Occasion, Window]]:

@@ -20,7 +20,7 @@ from types import FrameType
 from typing import IO, Any
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
-from ebbtide.space import as_finite
+from ebbtide.checks import as_finite
 from ebbtide.tuning.template import fill, fill_url
 
 TAIL = 64 * 1024  # bytes kept of what a command says

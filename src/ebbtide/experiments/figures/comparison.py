@@ -8,9 +8,9 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ebbtide.arrays import Array
 from ebbtide.experiments import statistics
 from ebbtide.experiments.figures import style
+from ebbtide.gp.arrays import Array
 
 MOMENTS = np.linspace(0.0, 1.0, 301)
 

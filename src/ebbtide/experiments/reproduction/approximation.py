@@ -10,7 +10,7 @@ from ebbtide.experiments.figures import criterion
 from ebbtide.experiments.reproduction.studio import Section, Studio
 from ebbtide.experiments.simulation import Simulation
 from ebbtide.experiments.tables import Cell, Table
-from ebbtide.relevance import relevance
+from ebbtide.gp.criterion import relevance
 
 NODES = {1: 1024, 3: 8192, 5: 32768}  # of the quadrature in space
 OBSERVATIONS = 30

@@ -10,7 +10,7 @@ from ebbtide.experiments.figures import comparison
 from ebbtide.experiments.reproduction.studio import Section, Studio
 from ebbtide.experiments.reproduction.table import OURS
 from ebbtide.experiments.tables import regret_table
-from ebbtide.kernels import SquaredExponential
+from ebbtide.gp.kernels import SquaredExponential
 
 PROBLEMS = ("schwefel", "ackley")
 

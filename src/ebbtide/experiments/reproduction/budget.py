@@ -6,7 +6,7 @@ import pandas as pd
 from ebbtide.experiments.campaign import grid
 from ebbtide.experiments.reproduction.studio import Section, Studio
 from ebbtide.experiments.tables import Cell, Table
-from ebbtide.staleness import WassersteinBudget
+from ebbtide.parts.staleness import WassersteinBudget
 
 PROBLEM = "hartmann3"
 ALPHA = WassersteinBudget().alpha

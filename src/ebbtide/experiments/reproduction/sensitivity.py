@@ -9,7 +9,7 @@ from ebbtide.experiments.campaign import grid
 from ebbtide.experiments.figures import comparison
 from ebbtide.experiments.reproduction.studio import Section, Studio
 from ebbtide.experiments.tables import regret_table, value_table
-from ebbtide.staleness import WassersteinBudget
+from ebbtide.parts.staleness import WassersteinBudget
 
 ALPHAS = (0.0, 0.05, 0.1, 0.25, 0.5, 1.0)
 PROBLEMS = tuple(name for name in benchmarks.PAPER if name != "wlan")  # ten synthetic ones and a real one

@@ -1,0 +1,27 @@
+"""Small checks of what people pass in."""
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+
+
+def as_finite(value: Any) -> float | None:
+    """A number as a float; None if it is none, is not finite, or is too large for one."""
+    if not isinstance(value, numbers.Real) or isinstance(value, bool | np.bool_):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def is_text(value: str) -> bool:
+    """Whether a string can be written down: a lone half of a surrogate pair, which JSON lets through, cannot."""
+    return not any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def is_whole(value: Any) -> bool:
+    return isinstance(value, numbers.Integral) and not isinstance(value, bool | np.bool_)

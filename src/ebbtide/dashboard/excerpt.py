@@ -1,0 +1,73 @@
+"""How much of a study's log is shown: the last so many observations, thinned to what a picture can hold.
+
+What is left out is left out evenly, by a stride that is a power of two, so that a point once shown stays where it is.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ebbtide.errors import ConfigurationError
+from ebbtide.gp.arrays import Rows
+from ebbtide.records import Observation
+from ebbtide.study.log import Ask
+from ebbtide.study.storage import SqliteLog, Summary
+
+LENGTHS = (250, 1000, 5000)  # observations that one may choose to see; or all
+POINTS = 500  # of the log that a picture shows, and of what is active as many again
+STEPS = 400  # asks
+NEWEST = 7  # observations, and the last ask, are there in any case
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """What is shown of a log, as it stood at one moment."""
+
+    lines: range  # one observation in so many,
+    observations: dict[int, Observation]  # with those that are active, and the newest
+    asks: list[Ask]
+    active: list[int]  # how many observations were active after each ask,
+    removed: list[int]  # and how many were removed since the one shown before
+
+    @classmethod
+    def of(cls, log: SqliteLog, summary: Summary, last: int | None, active: Iterable[int]) -> "Excerpt":
+        """The last so many observations (None: all), with those of the lines `active` that are among them."""
+        first, first_ask = _beginning(log, summary, last)
+        lines = thinned(first, summary.told, POINTS)
+        within = [line for line in active if line >= first]
+        kept = within[:: thinned(0, len(within), POINTS).step]
+        numbers = thinned(first_ask, summary.asked, STEPS)
+        asks = log.asks_numbered([*numbers, summary.asked - 1])
+        told = np.array([ask.told for ask in asks], dtype=int)
+        between = _removed(log, [int(ask.trial.id) for ask in asks], first_ask, numbers.step)
+        removed = summary.removed - between.sum() + np.cumsum(between)
+        failed = np.searchsorted(log.failures(), told)
+        newest = range(max(first, summary.told - NEWEST), summary.told)
+        observations = log.numbered(sorted({*lines, *kept, *newest}))
+        return cls(lines, observations, asks, (told - failed - removed).tolist(), between.tolist())
+
+
+def _removed(log: SqliteLog, asks: list[int], first: int, stride: int) -> Rows:
+    """How many were removed by each ask and by those since the one shown before; asks are shown every `stride`."""
+    removed = np.zeros(len(asks), dtype=int)
+    for block, number in log.removals_by_blocks(first, stride):
+        removed[np.searchsorted(asks, min(block * stride, asks[-1]))] += number
+    return removed
+
+
+def _beginning(log: SqliteLog, summary: Summary, last: int | None) -> tuple[int, int]:
+    """The first line and the first ask of the window."""
+    if last is not None and last < 1:
+        raise ConfigurationError(f"last={last}: give a number of observations ≥ 1, or none for all")
+    first = 0 if last is None else max(0, summary.told - last)
+    earliest = log.tells_since(first, 1) if first else ()
+    return first, earliest[0][2] if earliest else 0
+
+
+def thinned(first: int, end: int, most: int) -> range:
+    """The multiples from `first` on of a power of two, of which there are no more than `most`."""
+    stride = 1
+    while (end - first) / stride > most:
+        stride *= 2
+    return range(-(-first // stride) * stride, end, stride)

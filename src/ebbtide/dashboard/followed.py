@@ -1,0 +1,71 @@
+"""A stored study, followed without changing it: the model as it is now, and as it was after any ask."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ebbtide.records import Observation, Recommendation
+from ebbtide.study.definition import Definition
+from ebbtide.study.engine import Engine
+from ebbtide.study.log import Ask
+from ebbtide.study.storage import SqliteLog
+
+QUIET_S = 60.0  # after which a study may count as silent,
+QUIET_INTERVALS = 20  # if that is also so many times as long as between its observations
+REMEMBERED = 4096  # recommendations of the past, which never change
+
+
+class FollowedStudy:
+    """Raises SnapshotError if the algorithm has parts of somebody's own, which a database cannot hold."""
+
+    def __init__(self, log: SqliteLog) -> None:
+        self.log = log
+        self.engine = Engine(Definition.from_json(log.definition))
+        self.engine.state = log.restore(self.engine.active)
+        self._recommended: OrderedDict[int, Recommendation] = OrderedDict()
+
+    def catch_up(self) -> None:
+        self.engine.learn(self.log.updates(self.engine.state.asks, self.engine.active.told))
+
+    @property
+    def moment(self) -> float:
+        """Now; for a study that has fallen silent, or whose clock is not ours to read, the last moment it knew."""
+        latest = self.engine.state.latest_reading
+        if self.engine.definition.clock != "SystemClock":
+            return 0.0 if latest is None else latest
+        now = time.time()
+        if latest is None:
+            return now
+        quiet = max(QUIET_S, QUIET_INTERVALS * self.engine.active.interval)
+        return latest if now - latest > quiet else max(now, latest)
+
+    # --- the past -----------------------------------------------------------------------------------------
+
+    def recommended(self, ask: int) -> Recommendation | None:
+        """What was recommended after an ask, if that is known already."""
+        return self._recommended.get(ask)
+
+    def recommend_after(self, asks: Sequence[Ask]) -> None:
+        """Work out what was recommended after some asks."""
+        removals = self.log.removals_since(min(int(ask.trial.id) for ask in asks))
+        at, line = np.array(removals, dtype=int).reshape(-1, 2).T
+        current = self.engine.active.lines
+        for ask in asks:
+            number = int(ask.trial.id)
+            # What was active then has been removed since, or is active still.
+            then = np.concatenate([line[at > number], current])
+            observations = self.log.numbered(then[then < ask.told].tolist())
+            self._recommended[number] = self._as_of(ask, observations).recommend(ask.now)
+        while len(self._recommended) > REMEMBERED:
+            self._recommended.popitem(last=False)
+
+    def _as_of(self, ask: Ask, active: dict[int, Observation]) -> Engine:
+        engine = Engine(self.engine.definition)
+        engine.state = ask.state
+        for line, observation in active.items():
+            engine.active.restore(line, replace(observation, removed_at=None))
+        engine.active.told = ask.told
+        return engine

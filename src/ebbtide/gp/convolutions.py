@@ -1,0 +1,218 @@
+"""The integrals that the criterion needs: products of two kernels over the future domain.
+
+| symbol | meaning                                                        | shape  |
+|--------|----------------------------------------------------------------|--------|
+| C_S    | ∫ k_S(x, xᵢ) k_S(x, xⱼ) dx over the whole space                 | (n, n) |
+| C_T    | ∫ k_T(t, tᵢ) k_T(t, tⱼ) dt over [now, ∞)                        | (n, n) |
+| uᵢ     | age of an observation, now − tᵢ ≥ 0                             | (n,)   |
+| Φ      | kernel at quadrature nodes × √weight, so that C = Φ Φᵀ          | (n, m) |
+
+The criterion is a ratio, so constants common to all entries cancel. They are returned apart (as logarithms):
+left inside they would underflow when all the data is much older than l_T. Entries of C_S are never capped
+at 1 as in Appendix C of the paper: that breaks positive semi-definiteness.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache, singledispatch
+
+import numpy as np
+from scipy.special import erfcx, k0e, k1e
+
+from ebbtide.errors import ConfigurationError
+from ebbtide.gp.arrays import Array
+from ebbtide.gp.kernels import Matern, SquaredExponential, Stationary
+from ebbtide.gp.kernels.stationary import matern_coefficients, polynomial
+from ebbtide.gp.linalg import blocks, symmetric
+from ebbtide.gp.quasirandom import sobol
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """matrix · e^log_constant is the integral."""
+
+    matrix: Array
+    log_constant: float
+
+
+# --- whole space ------------------------------------------------------------------------------------------
+
+
+@singledispatch
+def spatial_convolution(kernel: Stationary, X: Array) -> Convolution | None:
+    """∫_{ℝ^d} k_S(x, xᵢ) k_S(x, xⱼ) dx, with ones on the diagonal; None without a closed form."""
+    return None
+
+
+@spatial_convolution.register
+def _(kernel: SquaredExponential, X: Array) -> Convolution:
+    """π^{d/2} ∏l · exp(−ρ²/4) (Table 3)."""
+    rho = kernel.scaled_distance(X)
+    return Convolution(
+        symmetric(np.exp(-0.25 * rho * rho), 1.0, len(X)),
+        0.5 * X.shape[1] * math.log(math.pi) + _log_volume(kernel, X),
+    )
+
+
+@spatial_convolution.register
+def _(kernel: Matern, X: Array) -> Convolution:
+    """c s^{−d} z^A K_A(z), A = 2ν + d/2 (Table 3): the Matérn of smoothness A, up to its value at 0."""
+    d, nu = X.shape[1], kernel.nu
+    z = kernel.rate * kernel.scaled_distance(X)
+    order = 2.0 * nu + 0.5 * d
+    log_at_zero = (
+        0.5 * d * math.log(math.pi)
+        + 2.0 * (math.lgamma(nu + 0.5 * d) - math.lgamma(nu))
+        + math.lgamma(order)
+        - math.lgamma(2.0 * nu + d)
+        + d * math.log(2.0 / kernel.rate)
+    )
+    for block in blocks(len(z)):
+        z[block] = matern_correlation(order, z[block])
+    return Convolution(symmetric(z, 1.0, len(X)), log_at_zero + _log_volume(kernel, X))
+
+
+def _log_volume(kernel: Stationary, X: Array) -> float:
+    """log ∏ l: the change of variables x/l."""
+    return float(np.log(np.broadcast_to(kernel.lengthscale, X.shape[1])).sum())
+
+
+def matern_correlation(order: float, z: Array) -> Array:
+    """The Matérn of smoothness A, an integer or a half-integer: z^A K_A(z) over its limit at 0."""
+    if order > 40.0:
+        return _high_order(order, z)
+    if (order - 0.5).is_integer():
+        return polynomial(matern_coefficients(round(order - 0.5)), z) * np.exp(-z)
+    if order < 3.0:
+        return bessel_correlation(round(order), z) * np.exp(-z)
+    return _integer_order(round(order), z)
+
+
+def _integer_order(order: int, z: Array) -> Array:
+    """The half-integer neighbour A+½ (a polynomial), over √(1+z/A) to have its growth at infinity, times a
+    correction close to 1 that is smooth on [0, ∞]: a short polynomial in u = (z−A)/(z+A).
+
+    Much faster than two Bessel functions, and within 1e-12 of them.
+    """
+    neighbour = polynomial(matern_coefficients(order), z)
+    neighbour *= polynomial(_correction(order), (z - order) / (z + order))
+    neighbour *= np.exp(-z)
+    neighbour /= np.sqrt(1.0 + z / order)
+    return neighbour
+
+
+@lru_cache
+def _correction(order: int) -> tuple[float, ...]:
+    nodes = np.polynomial.chebyshev.chebpts1(27)
+    z = order * (1.0 + nodes) / (1.0 - nodes)
+    neighbour = polynomial(matern_coefficients(order), z) / np.sqrt(1.0 + z / order)
+    coefficients = np.polynomial.chebyshev.chebfit(nodes, bessel_correlation(order, z) / neighbour, 26)
+    return tuple(map(float, np.polynomial.chebyshev.cheb2poly(coefficients)))
+
+
+def bessel_correlation(order: int, z: Array) -> Array:
+    """g_A = e^z z^A K_A(z) over its limit at 0, by g_{A+1} = g_A + z² g_{A−1}/(4A(A−1)): the recurrence of K_A,
+    normalised so that nothing overflows.
+    """
+    z = np.maximum(z, np.finfo(float).tiny)  # K_0(0) is infinite, z² K_0(z) is not
+    here: Array = z * k1e(z)
+    if order == 1:
+        return here
+    below, here = here, here + 0.5 * z * z * k0e(z)
+    for a in range(2, order):
+        below, here = here, here + z * z * below / (4.0 * a * (a - 1.0))
+    return here
+
+
+def _high_order(order: float, z: Array) -> Array:
+    """The same recurrence for the ratios g_{A+1}/g_A, whose logarithms add up: dozens of one-hot columns."""
+    first = 0.5 if (order - 0.5).is_integer() else 1.0
+    here = np.ones_like(z) if first == 0.5 else bessel_correlation(1, z)
+    ratio = 1.0 + z if first == 0.5 else bessel_correlation(2, z) / here
+    log_correlation = np.log(here) + np.log(ratio) - z
+    a = first + 1.0
+    while a < order:
+        ratio = 1.0 + z * z / (4.0 * a * (a - 1.0) * ratio)
+        log_correlation += np.log(ratio)
+        a += 1.0
+    return np.exp(log_correlation)
+
+
+# --- half-line --------------------------------------------------------------------------------------------
+
+
+@singledispatch
+def temporal_convolution(kernel: Stationary, ages: Array) -> Convolution | None:
+    """∫_{now}^∞ k_T(t, tᵢ) k_T(t, tⱼ) dt for observations of these ages; None without a closed form."""
+    return None
+
+
+@temporal_convolution.register
+def _(kernel: SquaredExponential, ages: Array) -> Convolution:
+    """(√π l/2) exp(−(uᵢ−uⱼ)²/4l²) erfc((uᵢ+uⱼ)/2l): with erfcx the two exponentials become gᵢ gⱼ.
+
+    The paper prints 2l² for 4l² (Table 4 and its lemma): an error.
+    """
+    scale = float(np.asarray(kernel.lengthscale))
+    scaled = ages / scale
+    newest = scaled.min()
+    g = np.exp(-0.5 * (scaled - newest) * (scaled + newest))
+    matrix = erfcx(0.5 * np.add.outer(scaled, scaled)) * np.multiply.outer(g, g)
+    return Convolution(matrix, -newest * newest + math.log(0.5 * math.sqrt(math.pi) * scale))
+
+
+@temporal_convolution.register
+def _(kernel: Matern, ages: Array) -> Convolution:
+    """Gauss–Laguerre with p+1 nodes is exact: the integrand is e^{−2wv} times a polynomial of degree 2p."""
+    p = round(kernel.nu - 0.5)
+    rate = kernel.rate / float(np.asarray(kernel.lengthscale))
+    nodes, weights = _laguerre(p + 1)
+    scaled = rate * ages
+    newest = scaled.min()
+    phi = polynomial(matern_coefficients(p), scaled[:, None] + 0.5 * nodes)
+    top = np.abs(phi).max()  # years of age against a short l_T: the square of a huge polynomial
+    phi *= np.sqrt(weights) * (np.exp(newest - scaled)[:, None] / top)
+    return Convolution(phi @ phi.T, 2.0 * (math.log(top) - newest) - math.log(2.0 * rate))
+
+
+@lru_cache
+def _laguerre(n: int) -> tuple[Array, Array]:
+    return np.polynomial.laguerre.laggauss(n)
+
+
+# --- any kernel, any domain -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TimeNodes:
+    """Points of the future, as delays after now, with their weights."""
+
+    delays: Array
+    weights: Array
+
+
+def decaying_future(kernel: Stationary) -> TimeNodes:
+    """[now, ∞) for a kernel that decays: Gauss–Laguerre at the rate of its square."""
+    scale = float(np.asarray(kernel.lengthscale))
+    if isinstance(kernel, SquaredExponential):
+        count, rate = 16, 2.5 / scale
+    else:
+        count, rate = 8, 2.0 * getattr(kernel, "rate", 1.0) / scale
+    nodes, weights = _laguerre(count)
+    return TimeNodes(nodes / rate, weights * np.exp(nodes) / rate)
+
+
+def finite_future(horizon: float) -> TimeNodes:
+    """[now, now + horizon], for kernels that need not decay: Gauss–Legendre."""
+    if not (np.isfinite(horizon) and horizon > 0):
+        raise ConfigurationError(f"horizon={horizon!r}: how far ahead predictions matter is a positive time")
+    nodes, weights = np.polynomial.legendre.leggauss(16)
+    return TimeNodes(0.5 * horizon * (nodes + 1.0), 0.5 * horizon * weights)
+
+
+@lru_cache
+def box_nodes(d: int, count: int) -> Array:
+    """Quasi-random points of [0,1]^d, the same at every call; each has weight 1/count."""
+    points = sobol(d, count, rng=0)
+    points.flags.writeable = False
+    return points

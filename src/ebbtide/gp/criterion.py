@@ -1,0 +1,319 @@
+"""How relevant each observation still is: the Wasserstein criterion, for all observations at once.
+
+Removing observation i changes the posterior by a rank-one term, v_i(z) = Σⱼ Pᵢⱼ k(z, zⱼ):
+
+    μ_D − μ_D̃ = (αᵢ/Pᵢᵢ) vᵢ          σ²_D̃ − σ²_D = vᵢ²/Pᵢᵢ
+
+so the blocks E … M of the paper's appendices are not needed, and Theorem 4.1 becomes
+
+    Ŵ²ᵢ = λ² (αᵢ²/Pᵢᵢ² + 1/Pᵢᵢ) qᵢ        q = diag(P C P)
+    Ŵ²_∅ = λ² (αᵀ C α + Σ P∘C)            R̂ᵢ = Ŵᵢ/Ŵ_∅
+
+| symbol | meaning                                                       | shape  |
+|--------|---------------------------------------------------------------|--------|
+| P, α   | Δ⁻¹ and Δ⁻¹y                                                  | (n, n), (n,) |
+| C      | ∫∫ k k over the future, up to a constant (convolutions.py)    | (n, n) |
+| q      | diag(P C P): what observation i means to the future           | (n,)   |
+| Φ, V   | kernel at quadrature nodes × √weight; P Φ                     | (n, m) |
+
+One n×n product is the whole cost of a pass, and a removal is an O(n²) downdate (O(nm) for the exact form).
+"""
+
+import math
+from abc import ABC, abstractmethod
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ebbtide.errors import ConfigurationError, ObservationError
+from ebbtide.gp.arrays import Array, Rows
+from ebbtide.gp.convolutions import (
+    TimeNodes,
+    box_nodes,
+    decaying_future,
+    finite_future,
+    spatial_convolution,
+    temporal_convolution,
+)
+from ebbtide.gp.kernels import Kernel, SpaceTimeKernel
+from ebbtide.gp.linalg import downdate, factorize, invert, one_blas_thread
+from ebbtide.gp.posterior import Posterior
+
+Method = Literal["bound", "exact"]
+SPATIAL_NODES = 128
+
+
+class Criterion(ABC):
+    """Scores of a dataset that loses observations one by one."""
+
+    def __init__(self, P: Array, alpha: Array) -> None:
+        self.P, self.alpha = P, alpha  # the caller's, until the first removal
+        self.live = np.ones(len(alpha), dtype=bool)
+
+    @abstractmethod
+    def squared_distances(self) -> tuple[Array, float]:
+        """W²ᵢ (infinite for the removed) and W²_∅, up to the same constant."""
+
+    @abstractmethod
+    def least(self) -> tuple[int, float]:
+        """The observation with the lowest score, and that score."""
+
+    def scores(self) -> Array:
+        """R of every observation; infinity for those removed."""
+        losses, total = self.squared_distances()
+        return np.sqrt(losses / total) if total > 0.0 else np.where(self.live, 0.0, np.inf)
+
+    def remove(self, row: int) -> None:
+        """Take an observation out: P and α here (math: P ← P − P₍:,j₎P₍:,j₎ᵀ/Pⱼⱼ), the rest in `_forget`."""
+        if self.live.all():
+            self.P = self.P.copy()
+        column = self.P[:, row].copy()
+        precision, residual = column[row], self.alpha[row] / column[row]
+        self._forget(row, column, precision, residual)
+        self.alpha = self.alpha - residual * column
+        downdate(self.P, row)
+        self.live[row] = False
+
+    @abstractmethod
+    def _forget(self, row: int, column: Array, precision: float, residual: float) -> None:
+        """What follows from q, the means and the variances, before P and α change."""
+
+    @property
+    def precision(self) -> Array:
+        """Pᵢᵢ, and 1 for the removed."""
+        return np.where(self.live, np.diagonal(self.P), 1.0)
+
+
+class Bound(Criterion):
+    """Theorem 4.1: whole space, and the variance's difference for the squared difference of deviations."""
+
+    def __init__(self, P: Array, alpha: Array, C: Array) -> None:
+        super().__init__(P, alpha)
+        self.C = C
+        PC = P @ C
+        self.q = np.einsum("ij,ij->i", PC, P)
+        self.variance_part = float(np.trace(PC))
+        self.mean_part = float(alpha @ (C @ alpha))
+
+    def squared_distances(self) -> tuple[Array, float]:
+        precision = self.precision
+        losses = ((self.alpha / precision) ** 2 + 1.0 / precision) * np.maximum(self.q, 0.0)
+        return np.where(self.live, losses, np.inf), self.mean_part + self.variance_part
+
+    def least(self) -> tuple[int, float]:
+        scores = self.scores()
+        row = int(np.argmin(scores))
+        return row, float(scores[row])
+
+    def _forget(self, row: int, column: Array, precision: float, residual: float) -> None:
+        C_column = self.C @ column
+        r, p, q_row = column / precision, self.P @ C_column, self.q[row]
+        self.mean_part += residual * (residual * q_row - 2.0 * float(self.alpha @ C_column))
+        self.variance_part -= q_row / precision
+        self.q = self.q - 2.0 * r * p + r * r * q_row
+
+
+class Exact(Criterion):
+    """The criterion itself by quadrature: on the box, with neither of the paper's two bounds, for any kernel.
+
+    W²ᵢ = Σ_m ω_m [(αᵢ vᵢ/Pᵢᵢ)² + (√(σ² + vᵢ²/Pᵢᵢ) − σ)²]        W²_∅ = Σ_m ω_m [μ² + (√k − σ)²]
+
+    Differences of roots are written as δ/(√a + √b): no cancellation when the observations are stale.
+    Columns of Φ carry √ω_m, so k(z_m, z_m), σ² and μ carry ω_m, ω_m and √ω_m. Φ may come divided by `fade`, the
+    decay of the newest observation: squares of v then do not underflow, and the ratio is the same.
+    """
+
+    def __init__(self, P: Array, alpha: Array, phi: Array, prior: Array, fade: float) -> None:
+        super().__init__(P, alpha)
+        self.phi, self.prior, self.fade = phi, prior, fade
+        V = P @ phi
+        self.q = np.einsum("im,im->i", V, V)
+        self.mean = alpha @ phi
+        self.explained = np.einsum("im,im->m", phi, V)
+
+    def squared_distances(self) -> tuple[Array, float]:
+        losses = np.full(len(self.alpha), np.inf)
+        rows = np.flatnonzero(self.live)
+        losses[rows] = self._mean_losses()[rows] + self._deviation_losses(rows)
+        return losses, self._to_prior()
+
+    def least(self) -> tuple[int, float]:
+        """Branch and bound: the mean's part alone is a lower bound, so most rows are never integrated."""
+        mean_losses = self._mean_losses()
+        order = np.argsort(mean_losses)[: np.count_nonzero(self.live)]
+        best, row = np.inf, int(order[0])
+        for start in range(0, len(order), 16):
+            rows = order[start : start + 16]
+            if mean_losses[rows[0]] >= best:
+                break
+            losses = mean_losses[rows] + self._deviation_losses(rows)
+            if losses.min() < best:
+                best, row = float(losses.min()), int(rows[np.argmin(losses)])
+        total = self._to_prior()
+        return row, math.sqrt(best / total) if total > 0.0 else 0.0
+
+    def _mean_losses(self) -> Array:
+        losses = (self.alpha / self.precision) ** 2 * np.maximum(self.q, 0.0)
+        return np.where(self.live, losses, np.inf)
+
+    def _variance(self) -> Array:
+        variance: Array = np.maximum(self.prior - self.fade**2 * self.explained, 0.0)
+        return variance
+
+    def _deviation_losses(self, rows: Rows) -> Array:
+        """Σ (δ/(√(σ²+δ) + σ))² with δ = vᵢ²/Pᵢᵢ, for some observations."""
+        variance = self._variance()
+        delta = self.P[rows] @ self.phi
+        delta *= delta
+        delta /= self.precision[rows, None]
+        roots = self.fade**2 * delta
+        roots += variance
+        np.sqrt(roots, out=roots)
+        roots += np.sqrt(variance)
+        np.divide(delta, roots, out=delta, where=roots > 0)
+        losses: Array = self.fade**2 * np.einsum("im,im->i", delta, delta)
+        return losses
+
+    def _to_prior(self) -> float:
+        explained = np.maximum(self.explained, 0.0)
+        to_prior = self.fade * explained / (np.sqrt(self.prior) + np.sqrt(self._variance()))
+        return float(self.mean @ self.mean + to_prior @ to_prior)
+
+    def _forget(self, row: int, column: Array, precision: float, residual: float) -> None:
+        v = column @ self.phi
+        r, p, q_row = column / precision, self.P @ (self.phi @ v), self.q[row]
+        self.q = self.q - 2.0 * r * p + r * r * q_row
+        self.mean = self.mean - residual * v
+        self.explained = self.explained - v * v / precision
+
+
+def criterion(
+    kernel: Kernel,
+    P: Array,
+    alpha: Array,
+    X: Array,
+    t: Array,
+    now: float,
+    method: Method = "bound",
+    horizon: float | None = None,
+    nodes: int = SPATIAL_NODES,
+) -> Criterion:
+    """The criterion for observations (X, t) under a conditioned process, present time t₀ = max(now, newest t)."""
+    ages = max(now, float(t.max())) - t
+    if method == "exact":
+        return Exact(P, alpha, *_nodes(kernel, X, t, ages, horizon, nodes))
+    if method != "bound":
+        raise ConfigurationError(f'method={method!r}: choose "bound" (Theorem 4.1) or "exact" (quadrature)')
+    closed = None if horizon is not None else _closed_form(kernel, X, ages)
+    if closed is None:
+        phi, _, _ = _nodes(kernel, X, t, ages, horizon, nodes)
+        closed = phi @ phi.T
+    return Bound(P, alpha, closed)
+
+
+def criterion_of(posterior: Posterior, now: float, method: Method = "bound") -> Criterion:
+    p = posterior
+    return criterion(p.kernel, p.P, p.alpha, p.X, p.t, now, method)
+
+
+def _closed_form(kernel: Kernel, X: Array, ages: Array) -> Array | None:
+    """C, up to a constant, when both convolutions are known."""
+    if not isinstance(kernel, SpaceTimeKernel) or kernel.temporal is None:
+        return None
+    space = spatial_convolution(kernel.spatial, X)
+    time = temporal_convolution(kernel.temporal, ages)
+    if space is None or time is None:
+        return None
+    return np.multiply(space.matrix, time.matrix, out=space.matrix)
+
+
+def _nodes(
+    kernel: Kernel, X: Array, t: Array, ages: Array, horizon: float | None, nodes: int
+) -> tuple[Array, Array, float]:
+    """Φ/fade (n, m) over Sobol points of the box × delays, ω_m k(z_m, z_m), and fade."""
+    points = box_nodes(X.shape[1], nodes)
+    now = float(t[0]) + float(ages[0])
+    delays = _future(kernel, horizon)
+    roots = np.sqrt(delays.weights / nodes)
+    if isinstance(kernel, SpaceTimeKernel) and kernel.temporal is not None:
+        # A product on a product grid: n·(128 + 8) kernel values instead of n·128·8.
+        space = kernel.scale * kernel.spatial(X, points)
+        rho = kernel.temporal.scaled_distance(-ages[:, None], delays.delays[:, None])
+        exponent = kernel.temporal.exponent(rho)
+        newest = exponent.max()
+        time = kernel.temporal.value(rho) * np.exp(exponent - newest) * roots
+        phi = (space[:, None, :] * time[:, :, None]).reshape(len(X), -1)
+        return phi, np.repeat(kernel.scale * roots**2, nodes), float(np.exp(newest))
+    every_point = np.tile(points, (len(roots), 1))
+    every_time = np.repeat(now + delays.delays, nodes)
+    weights = np.repeat(roots, nodes)
+    phi = kernel(X, t, every_point, every_time) * weights
+    # A kernel gives matrices; k(z, z) for many z is the diagonal of small ones.
+    blocks = [slice(start, start + 64) for start in range(0, len(every_time), 64)]
+    variances = [np.diagonal(kernel(every_point[b], every_time[b], every_point[b], every_time[b])) for b in blocks]
+    return phi, np.concatenate(variances) * weights**2, 1.0
+
+
+def _future(kernel: Kernel, horizon: float | None) -> TimeNodes:
+    if horizon is not None:
+        return finite_future(horizon)
+    if isinstance(kernel, SpaceTimeKernel) and kernel.temporal is not None:
+        return decaying_future(kernel.temporal)
+    raise ConfigurationError(
+        "this kernel does not say how it decays in time, so the future has no end; "
+        "pass horizon=, how far ahead predictions matter, in the clock's unit"
+    )
+
+
+def relevance(
+    X: ArrayLike,
+    t: ArrayLike,
+    y: ArrayLike,
+    *,
+    kernel: Kernel,
+    noise: float,
+    now: float,
+    method: Method = "bound",
+    horizon: float | None = None,
+    nodes: int = SPATIAL_NODES,
+) -> Array:
+    """How much the predictions from `now` on would change without each observation, relative to losing all.
+
+    `X` is in the unit cube, `y` centred, `noise` a variance. `method="bound"` is Theorem 4.1 (it drives W-DBO),
+    `"exact"` the criterion itself by quadrature on the box. A kernel with no closed form has its bound computed
+    by quadrature too; one that does not decay in time needs a `horizon`. `nodes` is how many points of space the
+    quadrature takes (a power of two).
+
+    >>> from ebbtide.gp.kernels import Matern
+    >>> kernel = SpaceTimeKernel(1.0, Matern(2.5, 0.3), Matern(1.5, 0.2))
+    >>> scores = relevance([[0.2], [0.2], [0.8]], [0.0, 0.9, 0.9], [1.0, 1.1, -0.5], kernel=kernel, noise=0.05, now=1.0)
+    >>> int(scores.argmin())    # the old observation, measured again since, is the one to lose
+    0
+    """
+    X, t, y = _checked(X, t, y)
+    if not (np.isfinite(noise) and noise > 0):
+        raise ConfigurationError(f"noise={noise!r}: the noise's variance is a positive number")
+    if not np.isfinite(now):
+        raise ObservationError(f"now={now!r}: the present is a finite time")
+    if len(t) == 0:
+        return np.zeros(0)
+    with one_blas_thread():
+        covariance = kernel(X, t) if isinstance(kernel, SpaceTimeKernel) else kernel(X, t, X, t)
+        covariance.flat[:: len(t) + 1] += noise
+        P = invert(factorize(covariance))
+        return criterion(kernel, P, P @ y, X, t, now, method, horizon, nodes).scores()
+
+
+def _checked(X: ArrayLike, t: ArrayLike, y: ArrayLike) -> tuple[Array, Array, Array]:
+    t, y = np.atleast_1d(np.asarray(t, dtype=float)), np.atleast_1d(np.asarray(y, dtype=float))
+    X = np.asarray(X, dtype=float)
+    X = X[:, None] if X.ndim == 1 else X
+    if not (X.ndim == 2 and t.ndim == y.ndim == 1 and len(X) == len(t) == len(y)):
+        raise ObservationError(
+            f"X has shape {X.shape}, t {t.shape}, y {y.shape}: give (n, d), (n,) and (n,), a row an observation"
+        )
+    for name, column in (("X", X), ("t", t), ("y", y)):
+        if not np.isfinite(column).all():
+            raise ObservationError(f"{name} holds NaN or infinity: leave such observations out")
+    return X, t, y

@@ -1,0 +1,234 @@
+"""Hyperparameters: maximum likelihood or maximum a posteriori, from warm starts, with a ladder of fallbacks.
+
+The ladder of a fit: warm start → search from the default start → the last good hyperparameters, with one
+warning. A fit never raises: the loop of a live system goes on.
+
+The search is Newton's method with the average information (likelihood.py) and Levenberg–Marquardt damping,
+inside a box. It stops when the step it would take promises less than `TOLERANCE` nats: a refit that would
+change nothing costs one evaluation, whose factorization the rest of the step uses anyway.
+"""
+
+import warnings
+from dataclasses import dataclass
+from itertools import product
+from typing import Literal
+
+import numpy as np
+
+from ebbtide.errors import FitWarning, NumericalError
+from ebbtide.gp.arrays import Array
+from ebbtide.gp.kernels import Stationary
+from ebbtide.gp.likelihood import Evaluation, Hyperparameters, Likelihood
+from ebbtide.gp.posterior import Posterior, condition
+from ebbtide.guards import Guard
+
+Method = Literal["map", "mle"]
+
+TOLERANCE = 0.05  # nats of log posterior that a further step must promise
+WARM_STEPS = 4  # an ask brings one observation: the fit follows, it need not finish at once
+SEARCH_STEPS = 25
+SEARCH_ROWS = 128  # a search from scratch looks at this many rows at most
+MIN_ROWS = 4  # fewer observations than this cannot be fitted: hyperparameters are held
+
+
+@dataclass(frozen=True)
+class TimeLimits:
+    """What the data allows l_T to be: set by the sampling interval and the whole history's span.
+
+    A function that changes within ten samples cannot be tracked; but white noise can be mistaken for one.
+    `spread_above` is how far above `typical` is still usual (log; infinite: anything is).
+    """
+
+    floor: float
+    ceiling: float
+    typical: float
+    spread_above: float = 1.0
+
+    @classmethod
+    def of(cls, interval: float, span: float) -> "TimeLimits":
+        """The guards of W-DBO: never tied to the active span, which would feed back into removal."""
+        floor = 10.0 * interval
+        ceiling = 10.0 * max(span, floor)
+        return cls(floor, ceiling, 5.0 * floor)
+
+    @classmethod
+    def in_steps(cls) -> "TimeLimits":
+        """For ε, which may be as small as the data says: the ceiling above guards W-DBO's budget, and nobody else's."""
+        return cls(floor=10.0, ceiling=1e7, typical=50.0)
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Independent normals on θ, inside a box. Precision may differ below and above the centre; 0 is flat."""
+
+    center: Array
+    precision_below: Array
+    precision_above: Array
+    lower: Array
+    upper: Array
+
+    def precision(self, theta: Array) -> Array:
+        return np.where(theta < self.center, self.precision_below, self.precision_above)
+
+    def log_density(self, theta: Array) -> float:
+        return -0.5 * float(self.precision(theta) @ (theta - self.center) ** 2)
+
+    def clip(self, theta: Array) -> Array:
+        return np.clip(theta, self.lower, self.upper)
+
+
+def weak_prior(ard: bool, dim: int, limits: TimeLimits | None, method: Method) -> Prior:
+    """For standardised values in the unit cube. "mle" keeps the box and the centre, with no preference inside.
+
+    | parameter | centre  | spread (log) below, above | box             |
+    |-----------|---------|---------------------------|-----------------|
+    | λ         | 1       | 1.5, 1.5                  | 1e-3 … 1e3      |
+    | l_S       | 0.3√d   | 1.5, 0.7                  | 0.005√d … 20√d  |
+    | l_T       | typical | 1, 1                      | floor … ceiling |
+    | σ²/λ      | 0.05    | 2, 1                      | 1e-6 … 100      |
+
+    The preferences err on the side of exploring. What a handful of observations cannot explain is rather a short l_S
+    than noise, for a model that believes in noise and a flat function never looks elsewhere; and rather either of them
+    than a short l_T, which makes W-DBO forget. Data that says nothing of l_T (noise on a flat function) leaves it
+    typical: a model that then takes the world for static never sees the tide come in (docs/results.md, "Ackley").
+    """
+    root = np.sqrt(dim)
+    rows = [(1.0, 1.5, 1.5, 1e-3, 1e3)] + (dim if ard else 1) * [(0.3 * root, 1.5, 0.7, 0.005 * root, 20.0 * root)]
+    if limits is not None:
+        rows.append((limits.typical, 1.0, limits.spread_above, limits.floor, limits.ceiling))
+    rows.append((0.05, 2.0, 1.0, 1e-6, 100.0))
+    center, below, above, lower, upper = np.array(rows).T
+    weight = 1.0 if method == "map" else 0.0
+    return Prior(np.log(center), weight / below**2, weight / above**2, np.log(lower), np.log(upper))
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Fitted hyperparameters and the posterior under them."""
+
+    hyper: Hyperparameters
+    posterior: Posterior
+    guards: tuple[Guard, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Climb:
+    """Where an ascent stands: an evaluation and its log posterior density."""
+
+    evaluation: Evaluation
+    value: float
+
+
+def fit(
+    families: tuple[Stationary, Stationary | None],
+    start: Hyperparameters,
+    data: tuple[Array, Array, Array],
+    prior: Prior,
+    *,
+    search: bool,
+    rng: np.random.Generator,
+) -> Fit:
+    """The best hyperparameters reachable from `start` (and from a fresh search, if asked for)."""
+    likelihood = Likelihood(*families, *data)
+    climbs = []
+    try:
+        climbs.append(ascend(likelihood, start.to_vector(), prior, WARM_STEPS))
+    except NumericalError:
+        search = True  # second rung of the ladder
+    if search:
+        try:
+            fresh = _search(families, data, prior, rng)
+            climbs.append(ascend(likelihood, fresh, prior, WARM_STEPS))
+        except NumericalError:
+            pass
+    if not climbs:
+        warnings.warn(
+            f"no hyperparameters could be fitted to the {len(data[2])} active observations; "
+            f"the last good ones are kept: {start}",
+            FitWarning,
+            stacklevel=2,
+        )
+        return Fit(start, condition(start.kernel(*families), start.noise, *data), ("fit_fallback",))
+    best = max(climbs, key=lambda climb: climb.value).evaluation
+    return Fit(best.hyperparameters, best.posterior(), _guards(best, prior))
+
+
+def _guards(evaluation: Evaluation, prior: Prior) -> tuple[Guard, ...]:
+    """Which guards the fit ran into."""
+    met: list[Guard] = ["jitter"] if evaluation.factor.jitter_rungs else []
+    if evaluation.likelihood.families[1] is None:
+        return tuple(met)
+    log_timescale = evaluation.theta[-2]
+    if log_timescale <= prior.lower[-2] + 1e-9:
+        met.append("timescale_floor")
+    if log_timescale >= prior.upper[-2] - 1e-9:
+        met.append("timescale_ceiling")
+    return tuple(met)
+
+
+def _search(
+    families: tuple[Stationary, Stationary | None],
+    data: tuple[Array, Array, Array],
+    prior: Prior,
+    rng: np.random.Generator,
+) -> Array:
+    """The best of a small grid around the prior's centre, climbed; on a sample of the rows if they are many."""
+    n = len(data[2])
+    rows = rng.choice(n, SEARCH_ROWS, replace=False) if n > SEARCH_ROWS else np.arange(n)
+    likelihood = Likelihood(*families, *(column[rows] for column in data))
+    drifting = families[1] is not None
+    starts = []
+    for spatial, temporal in product((-1.2, 0.0), (-1.5, 0.0, 1.5) if drifting else (0.0,)):
+        theta = prior.center.copy()
+        theta[1 : -2 if drifting else -1] += spatial
+        if drifting:
+            theta[-2] += temporal
+        starts.append(prior.clip(theta))
+    best = max(starts, key=lambda theta: likelihood(theta).value + prior.log_density(theta))
+    return ascend(likelihood, best, prior, SEARCH_STEPS).evaluation.theta
+
+
+def ascend(likelihood: Likelihood, theta: Array, prior: Prior, max_steps: int) -> _Climb:
+    """Damped Newton ascent of log likelihood + log prior inside the box."""
+
+    def at(theta: Array) -> _Climb:
+        evaluation = likelihood(theta)
+        return _Climb(evaluation, evaluation.value + prior.log_density(theta))
+
+    here = at(prior.clip(theta))
+    damping, fresh = 1e-3, True
+    for _ in range(max_steps):
+        if fresh:
+            gradient, information = here.evaluation.derivatives()
+            precision = prior.precision(here.evaluation.theta)
+            gradient = gradient - precision * (here.evaluation.theta - prior.center)
+            information = information + np.diag(precision)
+        step, promise = _newton_step(gradient, information, damping, here.evaluation.theta, prior)
+        if promise < TOLERANCE:
+            break
+        try:
+            there = at(prior.clip(here.evaluation.theta + step))
+        except NumericalError:
+            there = _Climb(here.evaluation, -np.inf)
+        fresh = there.value > here.value
+        if fresh:
+            here, damping = there, damping / 10.0
+        else:
+            damping = max(10.0 * damping, 0.1)
+    return here
+
+
+def _newton_step(
+    gradient: Array, information: Array, damping: float, theta: Array, prior: Prior
+) -> tuple[Array, float]:
+    """(H + damping·diag H)⁻¹ g over the parameters that are free to move, and the gain it promises."""
+    pinned = ((theta <= prior.lower) & (gradient < 0)) | ((theta >= prior.upper) & (gradient > 0))
+    free = np.flatnonzero(~pinned)
+    step = np.zeros_like(theta)
+    if free.size == 0:
+        return step, 0.0
+    g = gradient[free]
+    H = information[np.ix_(free, free)]
+    H = H + np.diag(damping * np.diagonal(H) + 1e-6)
+    step[free] = np.clip(np.linalg.solve(H, g), -1.5, 1.5)
+    return step, 0.5 * float(g @ step[free])

@@ -1,0 +1,143 @@
+"""Positive definite matrices: factor, invert, and take a row out of an inverse.
+
+The engine works with the explicit inverse P = Δ⁻¹ because everything downstream is a product with it:
+the criterion is diag(P C P), a removal is a rank-one downdate of P, and the posterior's gradient needs P k.
+The noise bounds the condition number (inference.py keeps σ²/λ ≥ 1e-6), which is what makes that safe.
+"""
+
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from scipy.linalg import blas, lapack
+from scipy.spatial.distance import squareform
+from threadpoolctl import ThreadpoolController
+
+from ebbtide.errors import NumericalError
+from ebbtide.gp.arrays import Array
+
+# Added to the diagonal, relative to its mean, until the factorization succeeds.
+JITTER_LADDER = (0.0, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 1.0)
+
+
+@dataclass(frozen=True)
+class Factor:
+    """The lower Cholesky factor of a matrix, its log-determinant, and how many rungs of jitter it took."""
+
+    lower: Array
+    log_determinant: float
+    jitter_rungs: int
+
+
+def factorize(matrix: Array) -> Factor:
+    """Cholesky factor of a symmetric matrix, climbing the jitter ladder only if it has to."""
+    for rung, jitter in enumerate(JITTER_LADDER):
+        raised = matrix if rung == 0 else matrix + jitter * np.diagonal(matrix).mean() * np.eye(len(matrix))
+        lower, failed = lapack.dpotrf(raised.T, lower=1, clean=1)  # symmetric: .T only spares a reordering copy
+        diagonal = np.diagonal(lower)
+        if failed == 0 and np.isfinite(diagonal).all():
+            return Factor(lower, 2.0 * float(np.log(diagonal).sum()), rung)
+    raise NumericalError(
+        f"a {len(matrix)}×{len(matrix)} covariance matrix is not positive definite even with jitter "
+        f"{JITTER_LADDER[-1]:g} on its diagonal; it holds non-finite or hugely different numbers"
+    )
+
+
+def invert(factor: Factor) -> Array:
+    """P = (L Lᵀ)⁻¹ as a full symmetric matrix. The factor is consumed: its memory becomes the inverse's."""
+    triangle, failed = lapack.dpotri(factor.lower, lower=1, overwrite_c=1)
+    if failed:
+        raise NumericalError("the Cholesky factor of a covariance matrix has a zero on its diagonal")
+    # The upper triangle is still zero (clean=1 above), so one addition mirrors the lower one.
+    inverse: Array = triangle + triangle.T
+    np.fill_diagonal(inverse, np.diagonal(triangle))
+    return inverse
+
+
+def solve(factor: Factor, vector: Array) -> Array:
+    """(L Lᵀ)⁻¹ v."""
+    solution: Array = lapack.dpotrs(factor.lower, vector, lower=1)[0]
+    return solution
+
+
+def downdate(inverse: Array, row: int) -> None:
+    """In place, the inverse after the matrix has lost a row and column; they become zero here (O(n²))."""
+    column = inverse[:, row].copy()
+    # A symmetric matrix is its own transpose, so one of the two is Fortran-ordered: BLAS updates it in place.
+    fortran = inverse if inverse.flags.f_contiguous else inverse.T
+    blas.dger(-1.0 / column[row], column, column, a=fortran, overwrite_a=1)
+    inverse[row, :] = 0.0
+    inverse[:, row] = 0.0
+
+
+def symmetric(pairs: Array, diagonal: float, n: int) -> Array:
+    """The n×n symmetric matrix with these pairs above the diagonal (SciPy's condensed order)."""
+    matrix: Array = squareform(pairs, checks=False) if n > 1 else np.zeros((n, n))
+    np.fill_diagonal(matrix, diagonal)
+    return matrix
+
+
+def blocks(length: int, size: int = 8192) -> list[slice]:
+    """Slices that keep the temporaries of elementwise work inside the cache (and off the allocator's slow path)."""
+    return [slice(start, start + size) for start in range(0, length, size)]
+
+
+@cache
+def _blas_libraries() -> list[Any]:
+    # glibc hands blocks of 128 kB and more back to the system when they are freed, and every use of a new one is a
+    # page fault: a good part of the time at n = 200. It stops once it has seen a larger one come and go.
+    np.empty(4_000_000)
+    return ThreadpoolController().select(user_api="blas").lib_controllers  # type: ignore[no-any-return]
+
+
+def _set_threads(counts: Iterable[int]) -> None:
+    for library, count in zip(_blas_libraries(), counts, strict=True):
+        # threadpoolctl lets only the thread that set a limit first change it; here any thread may be the last out.
+        release = getattr(library, "clear_controlling_thread", lambda force: None)
+        release(force=True)
+        library.set_num_threads(count)
+        release(force=True)
+
+
+_lock = threading.Lock()
+_threads_inside = 0
+_counts_outside: list[int] = []
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Small matrices are faster on one thread, and results then do not depend on the machine's cores.
+
+    The limit is the process's, so threads share it: the first one in sets it, the last one out lifts it.
+    """
+    global _threads_inside, _counts_outside
+    with _lock:
+        if _threads_inside == 0:
+            _counts_outside = [library.get_num_threads() for library in _blas_libraries()]
+            _set_threads([1] * len(_counts_outside))
+        _threads_inside += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _threads_inside -= 1
+            if _threads_inside == 0:
+                _set_threads(_counts_outside)
+
+
+def _forget_threads() -> None:
+    """A forked child has none of its parent's threads, whatever they were doing."""
+    global _lock, _threads_inside
+    _lock = threading.Lock()
+    if _threads_inside:
+        _threads_inside = 0
+        _set_threads(_counts_outside)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)

@@ -1,0 +1,180 @@
+"""A Gaussian process conditioned on observations.
+
+| symbol | meaning                                    | shape  |
+|--------|--------------------------------------------|--------|
+| P      | (K + σ²I)⁻¹                                | (n, n) |
+| α      | P y                                        | (n,)   |
+| k      | covariances of a query with the data       | (m, n) |
+| μ      | k α                                (eq. 3) | (m,)   |
+| σ²     | k(z, z) − diag(k P kᵀ)             (eq. 4) | (m,)   |
+
+σ is the deviation of the function itself: the observation noise is not part of it.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ebbtide.errors import NumericalError
+from ebbtide.gp.arrays import Array
+from ebbtide.gp.kernels import SpaceTimeKernel
+from ebbtide.gp.linalg import factorize, invert
+
+
+@dataclass(frozen=True)
+class Posterior:
+    kernel: SpaceTimeKernel
+    noise: float
+    X: Array
+    t: Array
+    P: Array
+    alpha: Array
+    jitter_rungs: int = 0
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def predict(self, X: Array, t: Array) -> tuple[Array, Array]:
+        """Mean and deviation at points in space and time."""
+        k = self.kernel(X, t, self.X, self.t)
+        return k @ self.alpha, _deviation(self.kernel.scale, k, k @ self.P)
+
+    def at(self, time: float) -> "Moment":
+        """The posterior at one moment, as a function of space."""
+        return Moment(self, time)
+
+    def during(self, earliest: float, latest: float) -> "Interval":
+        """The posterior over a stretch of time, as a function of space and time."""
+        return Interval(self, earliest, latest)
+
+    def believing(self, X: Array, t: Array) -> "Posterior":
+        """As if the posterior mean had been observed at (X, t): the mean stays, the deviation shrinks."""
+        X, t = np.vstack([self.X, X]), np.append(self.t, t)
+        alpha = np.append(self.alpha, np.zeros(len(t) - len(self)))
+        P, jitter_rungs = _inverse(self.kernel, self.noise, X, t)
+        return Posterior(self.kernel, self.noise, X, t, P, alpha, jitter_rungs)
+
+    def without(self, rows: list[int]) -> "Posterior":
+        """The posterior after losing some observations, by the block downdate P_kk − P_kr P_rr⁻¹ P_rk."""
+        if not rows:
+            return self
+        keep = np.delete(np.arange(len(self)), rows)
+        P_kr = self.P[keep][:, rows]
+        lost = np.linalg.solve(self.P[rows][:, rows], np.column_stack([P_kr.T, self.alpha[rows]]))
+        return Posterior(
+            self.kernel,
+            self.noise,
+            self.X[keep],
+            self.t[keep],
+            self.P[np.ix_(keep, keep)] - P_kr @ lost[:, :-1],
+            self.alpha[keep] - P_kr @ lost[:, -1],
+            self.jitter_rungs,
+        )
+
+
+def condition(kernel: SpaceTimeKernel, noise: float, X: Array, t: Array, y: Array) -> Posterior:
+    """The posterior given y = f(X, t) + N(0, noise)."""
+    if len(t) == 0:
+        return Posterior(kernel, noise, X, t, np.empty((0, 0)), np.empty(0))
+    P, jitter_rungs = _inverse(kernel, noise, X, t)
+    return Posterior(kernel, noise, X, t, P, P @ y, jitter_rungs)
+
+
+def _inverse(kernel: SpaceTimeKernel, noise: float, X: Array, t: Array) -> tuple[Array, int]:
+    """(K + σ²I)⁻¹, and the rungs of jitter that it took."""
+    covariance = kernel(X, t)
+    np.fill_diagonal(covariance, kernel.scale + noise)
+    factor = factorize(covariance)
+    return invert(factor), factor.jitter_rungs
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A posterior at a fixed time: what the acquisition looks at."""
+
+    posterior: Posterior
+    time: float
+
+    @cached_property
+    def _weights(self) -> Array:
+        """λ k_T(time, tᵢ): the temporal half of the covariances, the same for every x."""
+        kernel = self.posterior.kernel
+        if kernel.temporal is None:
+            return np.full(len(self.posterior), kernel.scale)
+        weights: Array = kernel.scale * kernel.temporal([[self.time]], self.posterior.t[:, None])[0]
+        return weights
+
+    def predict(self, X: Array) -> tuple[Array, Array]:
+        """Mean and deviation at the rows of X."""
+        k = self.posterior.kernel.spatial(X, self.posterior.X) * self._weights
+        return k @ self.posterior.alpha, _deviation(self.posterior.kernel.scale, k, k @ self.posterior.P)
+
+    def predict_with_gradient(self, X: Array) -> tuple[Array, Array, Array, Array]:
+        """Mean, deviation, and their gradients with respect to x (each (m, d))."""
+        post = self.posterior
+        spatial = post.kernel.spatial
+        rho = spatial.scaled_distance(X, post.X)
+        decay = np.exp(spatial.exponent(rho)) * self._weights
+        k = spatial.value(rho) * decay
+        kP = k @ post.P
+        std = _deviation(post.kernel.scale, k, kP)
+        h = spatial.slope(rho) * decay  # the slope carries the same weights as k
+        return k @ post.alpha, std, *_gradients(post.alpha, kP, std, h, X, post.X, spatial.lengthscale)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A posterior over a stretch of time. Rows are (x, u): u runs from 0 at its beginning to 1 at its end."""
+
+    posterior: Posterior
+    earliest: float
+    latest: float
+
+    def time(self, u: Array) -> Array:
+        return self.earliest + (self.latest - self.earliest) * u
+
+    def predict(self, Z: Array) -> tuple[Array, Array]:
+        """Mean and deviation at the rows of Z."""
+        return self.posterior.predict(Z[:, :-1], self.time(Z[:, -1]))
+
+    def predict_with_gradient(self, Z: Array) -> tuple[Array, Array, Array, Array]:
+        """Mean, deviation, and their gradients with respect to (x, u)."""
+        post, spatial, temporal = self.posterior, self.posterior.kernel.spatial, self.posterior.kernel.temporal
+        if temporal is None:
+            raise NumericalError("without a temporal kernel all moments are alike: there is nothing to choose among")
+        X, span = Z[:, :-1], self.latest - self.earliest
+        # Counted from the beginning, so that differences of seconds since 1970 keep their digits.
+        since, told = span * Z[:, -1:], post.t[:, None] - self.earliest
+        rho, rho_t = spatial.scaled_distance(X, post.X), temporal.scaled_distance(since, told)
+        decay = post.kernel.scale * np.exp(spatial.exponent(rho) + temporal.exponent(rho_t))
+        in_space, in_time = spatial.value(rho), temporal.value(rho_t)
+        k = decay * in_space * in_time
+        kP = k @ post.P
+        std = _deviation(post.kernel.scale, k, kP)
+        h, h_t = decay * spatial.slope(rho) * in_time, decay * temporal.slope(rho_t) * in_space
+        by_x = _gradients(post.alpha, kP, std, h, X, post.X, spatial.lengthscale)
+        by_t = _gradients(post.alpha, kP, std, h_t, since, told, temporal.lengthscale)
+        mean_gradient, std_gradient = (np.hstack([x, span * t]) for x, t in zip(by_x, by_t, strict=True))
+        return k @ post.alpha, std, mean_gradient, std_gradient
+
+
+def _gradients(
+    alpha: Array, kP: Array, std: Array, h: Array, X: Array, data: Array, lengthscale: float | tuple[float, ...]
+) -> tuple[Array, Array]:
+    """Of mean and deviation: ∂kᵢ/∂x = −hᵢ (x − xᵢ)/l², ∂μ = Σ αᵢ ∂kᵢ, ∂σ = ∂σ²/2σ = −Σ (kP)ᵢ ∂kᵢ/σ."""
+    metric = 1.0 / np.square(lengthscale)
+    return _towards(h * alpha, X, data) * metric, _towards(h * kP, X, data) * (-metric / std[:, None])
+
+
+def _towards(pull: Array, X: Array, data: Array) -> Array:
+    """Σᵢ pullᵢ (xᵢ − x) for every row x of X."""
+    towards: Array = pull @ data - pull.sum(axis=1, keepdims=True) * X
+    return towards
+
+
+def _deviation(prior: float, k: Array, kP: Array) -> Array:
+    variance = prior - np.einsum("mn,mn->m", kP, k)
+    # Rounding must not make a deviation of 0 or NaN.
+    deviation: Array = np.sqrt(np.maximum(variance, 1e-12 * prior))
+    return deviation

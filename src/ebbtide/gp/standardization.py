@@ -1,0 +1,34 @@
+"""The standardisation of values: what the model sees."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ebbtide.gp.arrays import Array
+
+
+@dataclass(frozen=True)
+class Standardization:
+    """z = (y − mean)/scale, computed so that |y| of 1e300 and differences of 1e-300 are both fine."""
+
+    mean: float = 0.0
+    scale: float = 1.0
+
+    @classmethod
+    def of(cls, y: Array) -> "Standardization":
+        largest = float(np.abs(y).max(initial=0.0))
+        if largest == 0.0:
+            return cls()
+        unit = y / largest
+        mean, deviation = float(unit.mean()), float(unit.std())
+        scale = deviation * largest
+        if deviation <= 1e-14 or scale == 0.0:  # all equal, up to rounding, which must not be blown up
+            return cls(mean * largest, max(1.0, 1e-8 * largest))
+        return cls(mean * largest, scale)
+
+    def apply(self, y: Array) -> Array:
+        # Halves cannot overflow where y − mean might; and an outlier of more than 1e100 deviations, told since the
+        # scale was fixed, must not overflow the model's squares.
+        with np.errstate(over="ignore"):
+            z = 2.0 * ((0.5 * y - 0.5 * self.mean) / self.scale)
+        return np.clip(z, -1e100, 1e100)

@@ -1,0 +1,111 @@
+"""What to query next: scores of a point by its posterior mean and deviation.
+
+Values are standardised and larger is better. An acquisition returns its value and its derivatives with respect
+to mean and deviation; the maximizer brings the posterior's gradient.
+
+The incumbent of EI and PI is the best posterior mean *now*: the best value ever seen says nothing about a
+function that has moved since.
+"""
+
+from dataclasses import dataclass
+from math import log, pi, sqrt
+from typing import Protocol
+
+import numpy as np
+from scipy.special import erfcx, log_ndtr
+
+from ebbtide.checks import as_finite
+from ebbtide.errors import ConfigurationError
+from ebbtide.gp.arrays import Array
+
+
+@dataclass(frozen=True)
+class Context:
+    """What an acquisition may know besides mean and deviation."""
+
+    n: int  # active observations
+    dim: int  # parameters
+    incumbent: float  # the best posterior mean now
+
+
+class Acquisition(Protocol):
+    def __call__(self, mean: Array, std: Array, context: Context) -> tuple[Array, Array, Array]:
+        """(value, ∂value/∂mean, ∂value/∂std)."""
+        ...
+
+
+@dataclass(frozen=True)
+class UCB:
+    """μ + √β σ with β = 0.2 d ln(2n), or a constant β."""
+
+    beta: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.beta is None:
+            return
+        beta = as_finite(self.beta)
+        if beta is None or beta < 0.0:
+            raise ConfigurationError(f"beta={self.beta!r}: give a finite number ≥ 0, or None for 0.2·d·ln(2n)")
+        object.__setattr__(self, "beta", beta)
+
+    def __call__(self, mean: Array, std: Array, context: Context) -> tuple[Array, Array, Array]:
+        beta = 0.2 * context.dim * log(2 * max(context.n, 1)) if self.beta is None else self.beta
+        root = sqrt(beta)
+        return mean + root * std, np.ones_like(mean), np.full_like(std, root)
+
+
+@dataclass(frozen=True)
+class EI:
+    """The logarithm of the expected improvement over the incumbent: log σ + log h(z), h(z) = φ(z) + z Φ(z)."""
+
+    def __call__(self, mean: Array, std: Array, context: Context) -> tuple[Array, Array, Array]:
+        z = (mean - context.incumbent) / std
+        log_h, log_phi = log_improvement(z), _log_density(z)
+        return (
+            np.log(std) + log_h,
+            np.exp(log_ndtr(z) - log_h) / std,
+            np.exp(log_phi - log_h) / std,
+        )
+
+
+@dataclass(frozen=True)
+class PI:
+    """The logarithm of the probability to improve on the incumbent by `margin` (in standard deviations of y).
+
+    Without a margin the incumbent itself, with its probability of one half, would win for ever.
+    """
+
+    margin: float = 0.05
+
+    def __post_init__(self) -> None:
+        margin = as_finite(self.margin)
+        if margin is None:
+            raise ConfigurationError(f"margin={self.margin!r}: give a finite number")
+        object.__setattr__(self, "margin", margin)
+
+    def __call__(self, mean: Array, std: Array, context: Context) -> tuple[Array, Array, Array]:
+        z = (mean - context.incumbent - self.margin) / std
+        hazard = sqrt(2.0 / pi) / erfcx(-z / sqrt(2.0)) / std  # φ/Φ without dividing two numbers near 0
+        return log_ndtr(z), hazard, -z * hazard
+
+
+@dataclass(frozen=True)
+class Random:
+    """No preference at all: the maximizer's pick is then a random point. The control of every comparison."""
+
+    def __call__(self, mean: Array, std: Array, context: Context) -> tuple[Array, Array, Array]:
+        return np.zeros_like(mean), np.zeros_like(mean), np.zeros_like(std)
+
+
+def _log_density(z: Array) -> Array:
+    return -0.5 * z * z - 0.5 * log(2.0 * pi)
+
+
+def log_improvement(z: Array) -> Array:
+    """log(φ(z) + z Φ(z)) without underflow: for z < −1, h = φ(z)·(1 − |z| √(π/2) erfcx(|z|/√2))."""
+    middle = np.clip(z, -1.0, None)
+    direct = np.log(np.exp(_log_density(middle)) + middle * np.exp(log_ndtr(middle)))
+    tail = np.clip(-z, 1.0, 1e3)
+    far = np.log1p(-tail * sqrt(pi / 2.0) * erfcx(tail / sqrt(2.0)))
+    far = np.where(z < -1e3, -2.0 * np.log(np.maximum(-z, 1.0)), far)
+    return np.where(z > -1.0, direct, _log_density(z) + far)

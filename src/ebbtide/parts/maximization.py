@@ -1,0 +1,168 @@
+"""Where an acquisition is largest: quasi-random candidates, then a batch of starts climbed together.
+
+The climb is BFGS with one d×d inverse Hessian a start, all starts in one NumPy batch: a step costs one prediction
+with gradient for the whole batch. SciPy's L-BFGS-B on the stacked problem needs more predictions (there the starts
+share their curvature) and spends as long between two of them, which at n = 60 was most of an ask.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+
+from ebbtide.gp.arrays import Array
+from ebbtide.gp.posterior import Interval, Moment
+from ebbtide.gp.quasirandom import sobol
+from ebbtide.parts.acquisition import Acquisition, Context
+from ebbtide.space import Space
+
+CANDIDATES = 256  # quasi-random points of the cube
+RECENT = 64  # and the places of the newest active observations
+STARTS = 6
+CLIMB_STEPS = 12
+ENOUGH, CALM_STEPS = 1e-4, 3  # the climb ends when the best start has gained less than that in so many steps
+
+Objective = Callable[[Array], tuple[Array, Array]]
+
+
+def maximize(acquisition: Acquisition, moment: Moment, space: Space, rng: np.random.Generator, n: int) -> Array:
+    """The best point found of the acquisition at a moment: always feasible, whatever the acquisition does.
+
+    `n` is the number of observations that the acquisition counts (pending ones are not among them).
+    """
+    pool = np.vstack([_candidates(space, rng), moment.posterior.X[-RECENT:]])
+    return _best(acquisition, moment, space, pool, n, space.dim)
+
+
+def maximize_over(
+    acquisition: Acquisition, interval: Interval, space: Space, rng: np.random.Generator, n: int
+) -> tuple[Array, float]:
+    """The best point and the best moment for it, over a stretch of time."""
+    timed = _Timed(space)
+    recent = interval.posterior.X[-RECENT:]
+    pool = np.vstack([_candidates(timed, rng), np.column_stack([recent, rng.random(len(recent))])])
+    best = _best(acquisition, interval, timed, pool, n, space.dim)
+    return best[:-1], float(interval.time(best[-1]))
+
+
+class _Timed:
+    """A space with one more coordinate: how far into an interval the query is made."""
+
+    def __init__(self, space: Space) -> None:
+        self.space, self.dim, self.has_discrete = space, space.dim + 1, space.has_discrete
+        self.relaxable = np.append(space.relaxable, True)
+
+    def spread(self, uniform: Array) -> Array:
+        return np.column_stack([self.space.spread(uniform[:, :-1]), uniform[:, -1]])
+
+    def snap(self, Z: Array) -> Array:
+        return np.column_stack([self.space.snap(Z[:, :-1]), Z[:, -1]])
+
+    def neighbours(self, z: Array) -> Array:
+        near = self.space.neighbours(z[:-1])
+        return np.column_stack([near, np.full(len(near), z[-1])])
+
+
+def _best(
+    acquisition: Acquisition, predictor: Moment | Interval, space: Space | _Timed, pool: Array, n: int, dim: int
+) -> Array:
+    """From the best of the pool uphill; n and dim are what the acquisition counts."""
+    mean, std = predictor.predict(pool)
+    context = Context(n, dim, float(mean.max()))
+
+    def score(X: Array) -> Array:
+        return _finite(acquisition(*predictor.predict(X), context)[0])
+
+    def score_with_gradient(X: Array) -> tuple[Array, Array]:
+        mu, sigma, mu_x, sigma_x = predictor.predict_with_gradient(X)
+        value, by_mu, by_sigma = acquisition(mu, sigma, context)
+        gradient = by_mu[:, None] * mu_x + by_sigma[:, None] * sigma_x
+        return _finite(value), np.where(space.relaxable & np.isfinite(gradient), gradient, 0.0)
+
+    values = _finite(acquisition(mean, std, context)[0])
+    found = pool[np.argsort(-values, kind="stable")[:STARTS]]
+    if values.max() > values.min():  # a flat acquisition has nothing to climb
+        reach = 0.1 * float(np.min(predictor.posterior.kernel.spatial.lengthscale))
+        with np.errstate(all="ignore"):
+            # An acquisition may be of any scale; on a small one, a small gain is worth a step.
+            enough = ENOUGH * min(1.0, float(np.ptp(values[np.isfinite(values)])))
+            found = np.vstack([found, space.snap(climb(score_with_gradient, found, reach, enough=enough))])
+    best = found[int(np.argmax(score(found)))]
+    return _walk(best, score, space) if space.has_discrete else best
+
+
+@lru_cache
+def _sobol(dim: int) -> Array:
+    return sobol(dim, CANDIDATES)
+
+
+def _candidates(space: Space | _Timed, rng: np.random.Generator) -> Array:
+    """Sobol points, shifted at random: spread out, different at each ask, and cheap."""
+    return space.spread((_sobol(space.dim) + rng.random(space.dim)) % 1.0)
+
+
+def climb(objective: Objective, X: Array, reach: float, steps: int = CLIMB_STEPS, enough: float = ENOUGH) -> Array:
+    """Each row of X, moved uphill inside the unit cube; the first step has length `reach`.
+
+    It ends early when the best row has gained less than `enough` in each of a few steps.
+
+    | symbol | meaning                                 | shape     |
+    |--------|-----------------------------------------|-----------|
+    | H      | inverse Hessian of −f, one a start      | (m, d, d) |
+    | s, w   | step, and the change of −gradient       | (m, d)    |
+    """
+    f, g = objective(X)
+    norms = np.sqrt(np.maximum(_dot(g, g), 1e-300))
+    H = (reach / norms)[:, None, None] * np.eye(X.shape[1])
+    length, calm = np.ones(len(X)), 0
+    for step in range(steps):
+        # A coordinate at its bound with the gradient pointing outward stays there.
+        free = ~(((X <= 0.0) & (g < 0.0)) | ((X >= 1.0) & (g > 0.0)))
+        direction = (H @ (g * free)[:, :, None])[:, :, 0] * free
+        there = np.clip(X + length[:, None] * direction, 0.0, 1.0)
+        f_there, g_there = objective(there)
+        s, w = there - X, g - g_there
+        gain, curvature = f_there - f, _dot(s, w)
+        better = gain >= 1e-4 * _dot(g, s)
+        curved = better & (curvature > 1e-10 * np.sqrt(_dot(s, s) * _dot(w, w)))
+        H = np.where(curved[:, None, None], _bfgs(H, s, w, np.where(curved, curvature, 1.0), first=step == 0), H)
+        # No curvature to learn from on convex ground: stride out. Overshot: draw back.
+        length = np.where(curved, 1.0, np.where(better, 3.0, 0.25) * length)
+        rows = better[:, None]
+        top = f.max()
+        X, g, f = np.where(rows, there, X), np.where(rows, g_there, g), np.where(better, f_there, f)
+        calm = calm + 1 if f.max() - top < enough else 0
+        if calm == CALM_STEPS:
+            break
+    return X
+
+
+def _bfgs(H: Array, s: Array, w: Array, curvature: Array, *, first: bool) -> Array:
+    """(I − ρswᵀ)H(I − ρwsᵀ) + ρssᵀ with ρ = 1/sᵀw; the first time, H is rescaled to what the step has shown."""
+    if first:
+        H = (curvature / np.maximum(_dot(w, w), 1e-300))[:, None, None] * np.eye(s.shape[1])
+    Hw = (H @ w[:, :, None])[:, :, 0]
+    u = (0.5 * (1.0 + _dot(w, Hw) / curvature) / curvature)[:, None] * s - Hw / curvature[:, None]
+    cross = u[:, :, None] * s[:, None, :]
+    return H + cross + cross.transpose(0, 2, 1)
+
+
+def _dot(a: Array, b: Array) -> Array:
+    products: Array = np.einsum("md,md->m", a, b)
+    return products
+
+
+def _walk(x: Array, score: Callable[[Array], Array], space: Space | _Timed) -> Array:
+    """Single steps of the discrete parameters, while they help."""
+    here = float(score(x[None])[0])
+    for _ in range(8):
+        near = space.neighbours(x)
+        values = score(near)
+        if values.max(initial=-np.inf) <= here:
+            break
+        x, here = near[int(np.argmax(values))], float(values.max())
+    return x
+
+
+def _finite(values: Array) -> Array:
+    return np.where(np.isfinite(values), values, -np.inf)

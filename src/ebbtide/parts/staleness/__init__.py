@@ -1,0 +1,19 @@
+"""Which observations to forget: policies that see the fitted model and say which rows go."""
+
+from ebbtide.parts.staleness.interface import Staleness, Verdict, View
+from ebbtide.parts.staleness.resets import EventTriggeredReset, PeriodicReset
+from ebbtide.parts.staleness.wasserstein import OldestFirst, RandomRemoval, WassersteinBudget
+from ebbtide.parts.staleness.windows import KeepAll, SlidingWindow
+
+__all__ = [
+    "EventTriggeredReset",
+    "KeepAll",
+    "OldestFirst",
+    "PeriodicReset",
+    "RandomRemoval",
+    "SlidingWindow",
+    "Staleness",
+    "Verdict",
+    "View",
+    "WassersteinBudget",
+]

@@ -1,0 +1,100 @@
+"""Policies that forget everything at once: after so many observations, or when one surprises."""
+
+from dataclasses import dataclass, replace
+from math import ceil, inf, log, pi, sqrt
+
+from ebbtide.checks import as_finite
+from ebbtide.errors import ConfigurationError
+from ebbtide.gp.inference import MIN_ROWS, TimeLimits, fit, weak_prior
+from ebbtide.gp.kernels import Matern, Stationary, StepDecay
+from ebbtide.gp.likelihood import Hyperparameters
+from ebbtide.parts.staleness.interface import Staleness, State, Verdict, View
+
+
+@dataclass(frozen=True)
+class PeriodicReset(Staleness):
+    """R-GP-UCB (Bogunovic, Scarlett and Cevher, 2016): drop all data when there is more than N(ε) of it.
+
+    Their Corollary 4.1: N = ⌈multiplier · ε^{−1/4}⌉ for the squared exponential, and −1/(4 − c) in the exponent for
+    Matérn-ν, c = d(d+1)/(2ν + d(d+1)). They also cap N at the number of rounds T, which changes nothing: a reset
+    beyond the last round never happens. ε, how much of the function is new at each observation, is fitted to the
+    current data with their TV kernel (`StepDecay`), and held while there are too few observations for a fit.
+    """
+
+    multiplier: float = 12.0
+
+    def __post_init__(self) -> None:
+        multiplier = as_finite(self.multiplier)
+        if multiplier is None or multiplier <= 0.0:
+            raise ConfigurationError(f"multiplier={self.multiplier!r}: give a finite number > 0")
+        object.__setattr__(self, "multiplier", multiplier)
+
+    def review(self, view: View) -> Verdict:
+        state = view.state if len(view) < MIN_ROWS else {"epsilon": _fitted_epsilon(view)}
+        spatial, d = view.posterior.kernel.spatial, view.posterior.X.shape[1]
+        full = bool(state) and len(view) > self.period(state["epsilon"], spatial, d)
+        return Verdict(range(len(view)) if full else (), state=state)
+
+    def period(self, epsilon: float, spatial: Stationary, d: int) -> int:
+        """N(ε)."""
+        c = d * (d + 1) / (2.0 * spatial.nu + d * (d + 1)) if isinstance(spatial, Matern) else 0.0
+        return ceil(self.multiplier * float(epsilon ** (-1.0 / (4.0 - c))))
+
+
+def _fitted_epsilon(view: View) -> float:
+    """ε of k_S · (1 − ε)^{steps/2}, starting from the model's other hyperparameters and the ε fitted last."""
+    spatial, noise = view.posterior.kernel.spatial, view.posterior.noise
+    limits = replace(TimeLimits.in_steps(), spread_above=inf)  # N(ε) counts on an ε as small as the data says
+    prior = weak_prior(spatial.ard, view.posterior.X.shape[1], limits, view.inference)
+    steps = limits.typical if not view.state else -2.0 / log(1.0 - view.state["epsilon"])
+    start = Hyperparameters(view.posterior.kernel.scale, spatial.lengthscale, steps, noise)
+    data = (view.posterior.X, view.index.astype(float), view.z)
+    fitted = fit((spatial, StepDecay()), start, data, prior, search=not view.state, rng=view.rng)
+    return StepDecay(fitted.hyper.timescale or limits.typical).epsilon
+
+
+@dataclass(frozen=True)
+class EventTriggeredReset(Staleness):
+    """ET-GP-UCB (Brunzema et al., 2022): drop all but the newest observation when it surprises the model.
+
+    Their Lemma 1 and trigger: with μ and σ the noise-free posterior before (x, y), τ the observations since the last
+    reset, and π_τ = π²τ²/6, reset if
+
+        |y − μ(x)| > √ρ σ(x) + w̄,    ρ = 2 ln(2π_τ/δ),    w̄² = 2σ_n² ln(2π_τ/δ).
+
+    The posterior before y needs no second model: leaving one out of P gives the residual y − μ = α/P and the
+    variance σ² + σ_n² = 1/P at its place on the diagonal.
+    """
+
+    delta: float = 0.1
+
+    def __post_init__(self) -> None:
+        delta = as_finite(self.delta)
+        if delta is None or not 0.0 < delta < 1.0:
+            raise ConfigurationError(f"delta={self.delta!r}: the share of false alarms is a number between 0 and 1")
+        object.__setattr__(self, "delta", delta)
+
+    def review(self, view: View) -> Verdict:
+        """Each observation that is new since the last review, in order, with the model of those before it.
+
+        The first review starts from what is there: an initial sample is not tested against itself.
+        """
+        seen = view.state.get("seen", view.told)
+        kept = [row for row in range(len(view)) if view.index[row] < seen]
+        since_reset = view.state.get("since_reset", 1.0)
+        for row in range(len(kept), len(view)):
+            if kept and self._surprising(view, kept, row, since_reset):
+                kept, since_reset = [row], 1.0
+            else:
+                kept, since_reset = [*kept, row], since_reset + 1.0
+        state: State = {"seen": float(view.told), "since_reset": since_reset}
+        return Verdict(sorted(set(range(len(view))) - set(kept)), state=state)
+
+    def _surprising(self, view: View, kept: list[int], row: int, since_reset: float) -> bool:
+        others = sorted(set(range(len(view))) - {*kept, row})
+        model = view.posterior.without(others)
+        precision = float(model.P[-1, -1])
+        residual, variance = float(model.alpha[-1]) / precision, 1.0 / precision
+        deviation = sqrt(max(0.0, variance - model.noise))
+        half_rho = log(2.0 * (pi**2 * since_reset**2 / 6.0) / self.delta)
+        return abs(residual) > sqrt(2.0 * half_rho) * deviation + sqrt(2.0 * model.noise * half_rho)

@@ -1,0 +1,105 @@
+"""W-DBO's policy, and the two controls that forget as much but not the same."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from math import log1p
+
+import numpy as np
+
+from ebbtide.checks import as_finite, is_whole
+from ebbtide.errors import ConfigurationError
+from ebbtide.gp.criterion import Criterion, Method, criterion_of
+from ebbtide.guards import Guard
+from ebbtide.parts.staleness.interface import Staleness, State, Verdict, View
+
+
+@dataclass(frozen=True)
+class WassersteinBudget(Staleness):
+    """W-DBO: remove the least relevant observations while a budget that grows with time pays for them.
+
+    Algorithm 1, lines 9-20 and 24. The budget b is kept as log b, which grows by (Δt/l_T)·log(1+α) and pays
+    log(1+R) a removal. Guards: an ask adds at most one l_T's worth of budget (a clock that jumped must not empty
+    the dataset); `min_active` observations stay; beyond `max_active` the lowest scores go whatever the budget.
+    """
+
+    alpha: float = 0.25
+    method: Method = "bound"
+    min_active: int = 10
+    max_active: int = 1000
+
+    def __post_init__(self) -> None:
+        alpha = as_finite(self.alpha)
+        if alpha is None or alpha < 0.0:
+            raise ConfigurationError(f"alpha={self.alpha!r}: the drift allowed per l_T is a finite number ≥ 0")
+        object.__setattr__(self, "alpha", alpha)
+        if self.method not in ("bound", "exact"):
+            raise ConfigurationError(f'method={self.method!r}: choose "bound" or "exact"')
+        if not (is_whole(self.min_active) and is_whole(self.max_active) and 0 <= self.min_active <= self.max_active):
+            raise ConfigurationError(
+                f"min_active={self.min_active!r}, max_active={self.max_active!r}: "
+                "give whole numbers, 0 ≤ min_active ≤ max_active"
+            )
+        object.__setattr__(self, "min_active", int(self.min_active))
+        object.__setattr__(self, "max_active", int(self.max_active))
+
+    @property
+    def capacity(self) -> int:
+        """The most observations that may stay."""
+        return self.max_active
+
+    def review(self, view: View) -> Verdict:
+        timescale, now = view.timescale, view.present
+        if timescale is None:
+            raise ConfigurationError("WassersteinBudget needs a temporal kernel: without one nothing is ever stale")
+        scored = partial(criterion_of, view.posterior, now, self.method)
+        return self.spend(len(view.posterior), scored, view.state, now, timescale)
+
+    def spend(self, n: int, scored: Callable[[], Criterion], state: State, now: float, timescale: float) -> Verdict:
+        """What goes of n observations; they are scored only if something may go."""
+        log_budget, capped = self._grown(state, now)
+        left, rows, scores = n, [], []
+        if left > self.min_active and (log_budget > 0.0 or left > self.max_active):
+            criterion = scored()
+            while left > self.min_active:
+                row, score = criterion.least()  # line 14
+                cost = log1p(score)
+                if log_budget <= cost and left <= self.max_active:  # lines 9 and 15
+                    break
+                criterion.remove(row)
+                log_budget = max(0.0, log_budget - cost)  # line 17
+                rows.append(row)
+                scores.append(score)
+                left -= 1
+        met: list[tuple[bool, Guard]] = [
+            (capped, "budget_capped"),
+            (n > self.max_active, "max_active"),
+            (left <= self.min_active and log_budget > 0.0, "min_active"),
+        ]
+        guards = tuple(guard for happened, guard in met if happened)
+        return Verdict(rows, scores, {"log_budget": log_budget, "time": now, "timescale": timescale}, guards)
+
+    def _grown(self, state: State, now: float) -> tuple[float, bool]:
+        """log b after line 24, with the l_T that was fitted at the ask before; and whether it was capped."""
+        if not state:
+            return 0.0, False  # line 3: b = 1
+        elapsed = max(0.0, now - state["time"]) / state["timescale"]
+        return state["log_budget"] + min(elapsed, 1.0) * log1p(self.alpha), elapsed > 1.0
+
+
+class OldestFirst(WassersteinBudget):
+    """The control: as many as W-DBO's own pass would remove from this data, but the oldest."""
+
+    def review(self, view: View) -> Verdict:
+        verdict = super().review(view)
+        oldest = np.argsort(view.t, kind="stable")[: len(verdict.rows)]
+        return replace(verdict, rows=oldest.tolist(), scores=())
+
+
+class RandomRemoval(WassersteinBudget):
+    """The control: as many as W-DBO's own pass would remove from this data, but at random."""
+
+    def review(self, view: View) -> Verdict:
+        verdict = super().review(view)
+        drawn = view.rng.choice(len(view), size=len(verdict.rows), replace=False)
+        return replace(verdict, rows=drawn.tolist(), scores=())

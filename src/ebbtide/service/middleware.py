@@ -1,0 +1,236 @@
+"""What every request must pass before it is looked at: where it was meant to go, who sent it, how often, how much.
+
+| check   | refuses                                                              | status        |
+|---------|----------------------------------------------------------------------|---------------|
+| load    | more requests at once than can be dealt with                         | 503           |
+| headers | more than one of a kind that is to be believed                       | 400           |
+| host    | a Host that is not ours: a page of another site that renamed itself (DNS rebinding) | 421 |
+| rate    | more requests a second from one address than agreed                  | 429           |
+| token   | a missing or wrong bearer token, where there is one                  | 401           |
+| origin  | a write that a page of another site makes its visitor send           | 403           |
+| length  | a body that is too long, or that does not come                       | 413, 408      |
+| content | a body that is not JSON                                              | 415           |
+"""
+
+import asyncio
+import hmac
+import ipaddress
+import json
+import re
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Message, Receive, Send], Awaitable[None]]
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+WRITES = ("POST", "PUT", "PATCH", "DELETE")
+# Of two, one server believes the first and another the last.
+ONCE = (b"host", b"authorization", b"origin", b"sec-fetch-site", b"content-type", b"content-length")
+HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([\w.-]+))(?::\d{1,5})?", re.ASCII)
+MAX_ADDRESSES = 4096  # whose rates are remembered
+MAX_ADDRESS = 64  # characters of it: behind a proxy it is what a header says
+BODY_S = 30.0  # within which a body must have come
+MAX_MESSAGE = 4000  # characters of an error's: it may repeat what was sent
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much of what a service takes."""
+
+    body: int = 1 << 20  # bytes
+    rate: float = 2000.0  # requests a second, from one address; twice that in a burst
+    at_once: int = 1000  # requests
+    studies: int = 1000
+    width: int = 200  # coordinates of a space
+    trials: int = 64  # of one ask
+    streams: int = 100  # of events, at once
+
+
+def error_body(kind: str, message: str) -> dict[str, Any]:
+    """The one shape of every error."""
+    shown = message if len(message) <= MAX_MESSAGE else f"{message[:MAX_MESSAGE]}…"
+    return {"error": {"type": kind, "message": shown}}
+
+
+class Refusal(Exception):  # noqa: N818 - it is an answer
+    def __init__(self, status: int, message: str, **headers: str) -> None:
+        self.status, self.message = status, message
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+class Middleware:
+    def __init__(
+        self,
+        app: App,
+        *,
+        token: str | None,
+        hosts: Iterable[str],
+        any_address: bool,
+        limits: Limits,
+        is_public: Callable[[str, str], bool] = lambda method, path: False,
+    ) -> None:
+        self.app = app
+        self.token = None if token is None else token.encode()
+        self.hosts = {name.lower() for name in hosts if name}
+        self.any_address = any_address
+        self.limits = limits
+        self.is_public = is_public  # what needs no token, by method and path
+        self.rates = Rates(limits.rate)
+        self.at_once = 0
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        self.at_once += 1
+        answered = False
+
+        async def noting(message: Message) -> None:
+            nonlocal answered
+            answered = True
+            await send(message)
+
+        try:
+            body = await self._checked(scope, receive)
+            await self.app(scope, _replay(body, receive), noting)
+        except Refusal as refusal:
+            await _refuse(send, refusal)
+        except asyncio.CancelledError:  # by the server, which will not wait any longer
+            if answered:
+                raise
+            await _refuse(send, Refusal(503, "the service is stopping; try again in a moment", Retry_After="1"))
+        finally:
+            self.at_once -= 1
+
+    async def _checked(self, scope: Message, receive: Receive) -> bytes:
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        times = Counter(name for name, _ in scope["headers"])
+        if self.at_once > self.limits.at_once:
+            raise Refusal(503, "too many requests at once; try again in a moment", Retry_After="1")
+        if repeated := [name for name in ONCE if times[name] > 1]:
+            raise Refusal(400, f"the header {repeated[0].decode()} is there more than once")
+        self._check_host(headers.get("host", ""))
+        self._check_rate(scope)
+        if not self.is_public(scope["method"], scope["path"]):
+            self._check_token(headers.get("authorization", ""))
+        if scope["method"] in WRITES:
+            _check_origin(headers)
+        body = await self._body(headers, receive)
+        if body and not _is_json(headers.get("content-type", "")):
+            raise Refusal(415, 'the body must be JSON: send "Content-Type: application/json"')
+        return body
+
+    def _check_host(self, host: str) -> None:
+        name = host_name(host)
+        if name not in self.hosts and not (self.any_address and _is_address(name)):
+            raise Refusal(421, f"this service does not go by the name {host!r}; start it with --allow-host to add one")
+
+    def _check_rate(self, scope: Message) -> None:
+        address = (scope.get("client") or ("unknown", 0))[0][:MAX_ADDRESS]
+        if not self.rates.allow(address, time.monotonic()):
+            raise Refusal(429, f"more than {self.limits.rate:g} requests a second; slow down", Retry_After="1")
+
+    def _check_token(self, authorization: str) -> None:
+        if self.token is None:
+            return
+        scheme, _, given = authorization.partition(" ")
+        # Compared in constant time: how long it takes says nothing of how much of it was right.
+        if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode("latin-1"), self.token):
+            message = 'the token is missing or wrong: send "Authorization: Bearer TOKEN"'
+            raise Refusal(401, message, WWW_Authenticate="Bearer")
+
+    async def _body(self, headers: MutableMapping[str, str], receive: Receive) -> bytes:
+        most = self.limits.body
+        too_long = Refusal(413, f"the body is longer than {most} bytes", Connection="close")
+        announced = headers.get("content-length", "0")
+        if announced.isdecimal() and int(announced[:20]) > most:
+            raise too_long
+        parts, length = [], 0
+        try:
+            async with asyncio.timeout(BODY_S):
+                more = True
+                while more:
+                    message = await receive()
+                    if message["type"] != "http.request":
+                        raise Refusal(400, "the connection ended before the body did")
+                    part = message.get("body", b"")
+                    length += len(part)
+                    if length > most:
+                        raise too_long
+                    parts.append(part)
+                    more = message.get("more_body", False)
+        except TimeoutError:
+            raise Refusal(408, f"the body did not come within {BODY_S:g} s", Connection="close") from None
+        return b"".join(parts)
+
+
+class Rates:
+    """A bucket of tokens for each address, which fills at the rate agreed."""
+
+    def __init__(self, rate: float) -> None:
+        self.rate, self.most = rate, 2.0 * rate
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def allow(self, address: str, now: float) -> bool:
+        left, since = self._buckets.pop(address, (self.most, now))
+        left = min(self.most, left + (now - since) * self.rate)
+        allowed = left >= 1.0
+        self._buckets[address] = (left - allowed, now)
+        if len(self._buckets) > MAX_ADDRESSES:
+            self._buckets.popitem(last=False)
+        return allowed
+
+
+def host_name(host: str) -> str:
+    """The name in a Host header, without its port; "" if it is none."""
+    found = HOST.fullmatch(host)
+    return "" if found is None else (found[1] or found[2]).lower()
+
+
+def _is_address(name: str) -> bool:
+    """An address cannot be renamed, so it is safe where a name may not be."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _check_origin(headers: MutableMapping[str, str]) -> None:
+    origin, site = headers.get("origin"), headers.get("sec-fetch-site", "none")
+    ours = origin is None or origin.partition("://")[2].lower() == headers.get("host", "").lower()
+    if not ours or site not in ("none", "same-origin"):
+        raise Refusal(403, "a page of another site may not write here")
+
+
+def _is_json(content_type: str) -> bool:
+    return content_type.partition(";")[0].strip().lower() == "application/json"
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """The body, once; then whatever comes (that the client has gone)."""
+    given = False
+
+    async def again() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again
+
+
+async def _refuse(send: Send, refusal: Refusal) -> None:
+    body = json.dumps(error_body(HTTPStatus(refusal.status).phrase, refusal.message)).encode()
+    headers = {"content-type": "application/json", "content-length": str(len(body))} | refusal.headers
+    encoded = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": encoded})
+    await send({"type": "http.response.body", "body": body})

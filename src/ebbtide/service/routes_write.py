@@ -1,0 +1,77 @@
+"""The routes that change a study, or ask its optimizer."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Response
+from fastapi.responses import JSONResponse
+
+from ebbtide import wire
+from ebbtide.errors import ObservationError, ParameterError
+from ebbtide.service import schemas
+from ebbtide.service.errors import CONFLICT, ERRORS, UNKNOWN
+from ebbtide.service.middleware import Limits
+from ebbtide.service.studies import Studies
+from ebbtide.space import Space
+from ebbtide.study.definition import define
+
+
+def verbs(studies: Studies, limits: Limits) -> APIRouter:
+    routes = APIRouter(prefix="/studies", tags=["studies"], responses=ERRORS)
+
+    @routes.post("", status_code=201, response_model=schemas.Study, responses=CONFLICT, summary="Create a study")
+    async def create(study: schemas.NewStudy) -> Response:
+        studies.check_width(study.width)
+        space = Space.from_json({name: parameter.model_dump() for name, parameter in study.space.items()})
+        definition = define(space, study.direction, study.algorithm, None, study.seed, study.n_initial)
+        return JSONResponse(await studies.create(study.name, definition), status_code=201)
+
+    @routes.delete("/{name}", status_code=204, responses=UNKNOWN, summary="Delete a study and all that was told")
+    async def delete(name: str) -> Response:
+        await studies.delete(name)
+        return Response(status_code=204)
+
+    @routes.post(
+        "/{name}/ask",
+        response_model=schemas.Trial | schemas.Trials,
+        responses=UNKNOWN | CONFLICT,
+        summary="What to measure next",
+    )
+    async def ask(name: str, wanted: schemas.AskFor | None = None) -> Response:
+        n, lease = (None, None) if wanted is None else (wanted.n, wanted.lease)
+        if n is None:
+            return JSONResponse(wire.trial(await studies.ask(name, lease)))
+        if n > limits.trials:
+            raise ObservationError(f"n={n}: this service gives {limits.trials} trials at most at once")
+        trials = [await studies.ask(name, lease) for _ in range(n)]
+        return JSONResponse({"trials": [wire.trial(trial) for trial in trials]})
+
+    @routes.post("/{name}/tell", response_model=schemas.Told, responses=UNKNOWN | CONFLICT, summary="What was measured")
+    async def tell(
+        name: str,
+        said: schemas.Tell,
+        key: Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)] = None,
+    ) -> Response:
+        what = said.id if said.params is None else said.params if said.id is None else None
+        if what is None:
+            raise ObservationError('tell either the "id" of a trial, or the "params" that were measured')
+        if (given := len(said.params or ())) > limits.width:
+            raise ParameterError(f"{given} parameters, and this service takes {limits.width} at most")
+        await studies.tell(name, what, said.value, said.failed, said.time, said.idempotency_key or key)
+        return JSONResponse({"told": True})
+
+    @routes.get(
+        "/{name}/recommend",
+        response_model=schemas.Recommendation,
+        responses=UNKNOWN | CONFLICT,
+        summary="The best now, by the model",
+    )
+    async def recommend(name: str) -> Response:
+        return JSONResponse(wire.recommendation(await studies.recommend(name)))
+
+    @routes.get(
+        "/{name}/state", response_model=schemas.Model, responses=UNKNOWN | CONFLICT, summary="What the model believes"
+    )
+    async def model(name: str) -> Response:
+        return JSONResponse(await studies.model(name))
+
+    return routes

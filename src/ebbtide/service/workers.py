@@ -1,0 +1,83 @@
+"""Model work in processes of its own: it never holds up a tell, and what it may do to its process it does there."""
+
+import asyncio
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from ebbtide.errors import WorkerError
+from ebbtide.optimizer import Plan
+from ebbtide.records import Recommendation
+from ebbtide.study.engine import Engine, Step
+
+T = TypeVar("T")
+NICENESS = 10  # a tell goes before a model
+TRIES = 3  # times that work is given to a new process, if the old one dies of it
+
+
+# --- what is done there: from bytes, which were made in the thread that may change what they describe -------------
+
+
+def step(plan: bytes) -> Step:
+    work: Plan = pickle.loads(plan)  # noqa: S301 - from our own process, made a moment ago
+    return work.step()
+
+
+def recommend(engine: bytes, now: float) -> Recommendation:
+    work: Engine = pickle.loads(engine)  # noqa: S301 - the same
+    return work.recommend(now)
+
+
+def _warm_up() -> None:
+    import scipy.stats  # noqa: F401 - what the first ask would otherwise wait for
+
+
+def _begin(niceness: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends us
+    if hasattr(os, "nice"):
+        os.nice(niceness)
+    threading.Thread(target=_end_with_the_server, daemon=True).start()
+
+
+def _end_with_the_server() -> None:
+    """A server that is killed cannot end its processes: they must notice."""
+    if (server := multiprocessing.parent_process()) is not None:
+        server.join()
+        os._exit(1)
+
+
+class Workers:
+    def __init__(self, processes: int, niceness: int = NICENESS) -> None:
+        self.processes, self.niceness = processes, niceness
+        self._pool = self._open()
+
+    def _open(self) -> ProcessPoolExecutor:
+        context = multiprocessing.get_context("spawn")
+        return ProcessPoolExecutor(self.processes, context, initializer=_begin, initargs=(self.niceness,))
+
+    def warm_up(self) -> None:
+        """Let the processes import what they need, before somebody waits for it."""
+        with suppress(BrokenProcessPool):  # the next work to be done will notice
+            for _ in range(self.processes):
+                self._pool.submit(_warm_up)
+
+    async def do(self, work: Callable[..., T], *arguments: Any) -> T:
+        for _ in range(TRIES):
+            pool = self._pool
+            try:
+                return await asyncio.get_running_loop().run_in_executor(pool, work, *arguments)
+            except BrokenProcessPool:
+                if self._pool is pool:  # the first to notice
+                    pool.shutdown(wait=False)
+                    self._pool = self._open()
+        raise WorkerError("the processes that work on models keep dying; is there enough memory?")
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)

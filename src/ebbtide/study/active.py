@@ -1,0 +1,155 @@
+"""What the next ask depends on: the active observations, the newest pending trials, and a few counts.
+
+Its size is bounded by what is active, however long a study runs; everything ever told is in the log.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean
+
+import numpy as np
+
+from ebbtide.gp.arrays import Array, Rows
+from ebbtide.records import Observation, Trial
+from ebbtide.space import Space
+
+RECENT = 128  # observations from which the sampling interval is estimated
+PAUSES = 4  # and how many of the gaps between them may be pauses
+REMEMBERED_ASKS = 1024  # a trial older than that many asks no longer counts as pending, though it may be told
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Active observations, in the order told: x (unit cube), t (the clock's unit) and y (the objective's unit)."""
+
+    x: Array
+    t: Array
+    y: Array
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def take(self, rows: Rows) -> "Dataset":
+        return Dataset(self.x[rows], self.t[rows], self.y[rows])
+
+
+class Table:
+    """The rows behind a dataset, which come and go; each knows its line in the history."""
+
+    def __init__(self, width: int) -> None:
+        self._n = 0
+        self._columns = (np.empty((16, width)), np.empty(16), np.empty(16), np.empty(16, dtype=np.intp))
+
+    def __len__(self) -> int:
+        return self._n
+
+    def append(self, x: Array, t: float, y: float, line: int) -> None:
+        if self._n == len(self._columns[1]):  # double, so that n appends cost O(n)
+            self._columns = tuple(np.concatenate([c, np.empty_like(c)]) for c in self._columns)  # type: ignore[assignment]
+        xs, ts, ys, lines = self._columns
+        xs[self._n], ts[self._n], ys[self._n], lines[self._n] = x, t, y, line
+        self._n += 1
+
+    def keep(self, rows: Rows) -> None:
+        for column in self._columns:
+            column[: len(rows)] = column[rows]
+        self._n = len(rows)
+
+    @property
+    def lines(self) -> Rows:
+        return self._columns[3][: self._n].copy()
+
+    def dataset(self) -> Dataset:
+        """A copy that cannot be written to: what is handed out does not change, nor change the optimizer."""
+        copies = [column[: self._n].copy() for column in self._columns[:3]]
+        for copy in copies:
+            copy.flags.writeable = False
+        return Dataset(*copies)
+
+
+class ActiveSet:
+    def __init__(self, space: Space) -> None:
+        self.space = space
+        self.told = 0  # lines of the history
+        self.values_told = 0  # of those, how many did not fail
+        self.pending: dict[str, Trial] = {}
+        self._active = Table(space.width)
+        self._recent_times: deque[float] = deque(maxlen=RECENT)
+        self._first, self._last = np.inf, -np.inf
+
+    @property
+    def dataset(self) -> Dataset:
+        """The active observations."""
+        return self._active.dataset()
+
+    @property
+    def lines(self) -> Rows:
+        """The line in the history of each active observation: the how-manieth told it was."""
+        return self._active.lines
+
+    def __len__(self) -> int:
+        """How many observations are active."""
+        return len(self._active)
+
+    def open(self, trial: Trial) -> None:
+        self.pending[trial.id] = trial
+        while int(trial.id) - int(oldest := next(iter(self.pending))) >= REMEMBERED_ASKS:
+            del self.pending[oldest]
+
+    def settle(self, trial_id: str) -> None:
+        """It was told, or has failed."""
+        self.pending.pop(trial_id, None)
+
+    def newest_pending(self) -> Iterator[Trial]:
+        """Trials asked and neither told nor failed, the newest first."""
+        return reversed(self.pending.values())
+
+    def record(self, observation: Observation) -> None:
+        """The next line of the history; an active row unless it failed."""
+        self.restore(self.told, observation)
+        if observation.value is not None:
+            self.count_values(1, [observation.time], observation.time, observation.time)
+        if observation.trial_id is not None:
+            self.settle(observation.trial_id)
+        self.told += 1
+
+    def record_forgotten(self, time: float) -> None:
+        """The next line of the history, of which is known that it was removed since."""
+        self.count_values(1, [time], time, time)
+        self.told += 1
+
+    def count_values(self, number: int, newest_times: Sequence[float], first: float, last: float) -> None:
+        """Values that were told, between two times; of the newest few, the times in the order told."""
+        self.values_told += number
+        self._recent_times.extend(newest_times)
+        self._first, self._last = min(self._first, first), max(self._last, last)
+
+    def restore(self, line: int, observation: Observation) -> None:
+        """The active row of a line, which is counted elsewhere."""
+        if observation.value is not None:
+            x = self.space.encode(observation.params)
+            self._active.append(x, observation.time, observation.value, line)
+
+    def remove(self, lines: Sequence[int]) -> None:
+        """Take active rows out, by their lines."""
+        rows = np.searchsorted(self._active.lines, list(lines))  # rows are in the order told
+        self._active.keep(np.delete(np.arange(len(self)), rows))
+
+    @property
+    def span(self) -> float:
+        """From the first observation to the last, of the whole history."""
+        return max(0.0, self._last - self._first)
+
+    @property
+    def interval(self) -> float:
+        """The usual time between two observations; 1 in the clock's unit until that can be told.
+
+        The mean of the recent gaps but for the longest few: those may be pauses, while a median would take a batch
+        of simultaneous queries for a fast sampler.
+        """
+        times = sorted(self._recent_times)
+        gaps = sorted(later - earlier for earlier, later in pairwise(times))
+        usual = gaps[: -min(PAUSES, len(gaps) // 4) or None]
+        return fmean(usual) if usual and usual[-1] > 0.0 else 1.0

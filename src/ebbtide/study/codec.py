@@ -1,0 +1,105 @@
+"""Algorithms and clocks as JSON, and back."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ebbtide.algorithms import Algorithm
+from ebbtide.clock import Clock, ManualClock, SystemClock
+from ebbtide.errors import SnapshotError
+from ebbtide.gp.kernels import Matern, SquaredExponential, StepDecay
+from ebbtide.parts.acquisition import EI, PI, UCB, Random
+from ebbtide.parts.staleness import (
+    EventTriggeredReset,
+    KeepAll,
+    OldestFirst,
+    PeriodicReset,
+    RandomRemoval,
+    SlidingWindow,
+    WassersteinBudget,
+)
+from ebbtide.parts.timing import Immediate, WithinHorizon
+
+# The parts that JSON can rebuild; a user's own classes are passed to `load` again.
+PARTS: dict[str, Callable[..., Any]] = {
+    cls.__name__: cls
+    for cls in (
+        *(Matern, SquaredExponential, StepDecay),
+        *(UCB, EI, PI, Random),
+        *(WassersteinBudget, OldestFirst, RandomRemoval, KeepAll, SlidingWindow, PeriodicReset, EventTriggeredReset),
+        *(Immediate, WithinHorizon),
+    )
+}
+
+
+def describe(part: Any) -> Any:
+    """A part of an algorithm as JSON: its class, and those of its fields that JSON can hold."""
+    if part is None or isinstance(part, str):
+        return part
+    cls = type(part)
+    known = PARTS.get(cls.__name__) is cls
+    name = cls.__name__ if known else f"{cls.__module__}.{cls.__qualname__}"
+    fields = {key: list(v) if isinstance(v, tuple) else v for key, v in getattr(part, "__dict__", {}).items()}
+    return {"type": name} | {key: value for key, value in fields.items() if _is_plain(value)}
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, str | bool | int) or (isinstance(value, float) and math.isfinite(value))
+
+
+def describe_clock(clock: Clock) -> str:
+    """The kind of a clock; ours by their plain names."""
+    cls = type(clock)
+    return cls.__name__ if cls in (SystemClock, ManualClock) else f"{cls.__module__}.{cls.__qualname__}"
+
+
+def restore_clock(recorded: str, given: Clock | None, latest: float | None) -> Clock:
+    """The clock of a snapshot, going on from its latest reading; the given one if it is of the same kind."""
+    if given is None and recorded not in ("SystemClock", "ManualClock"):
+        raise SnapshotError(
+            f"the snapshot was made with a {recorded}, a clock of your own, which a snapshot cannot hold; "
+            "pass it again: Optimizer.load(path, clock=...)"
+        )
+    if given is not None and describe_clock(given) != recorded:
+        raise SnapshotError(
+            f"the snapshot was made with a {recorded}, and clock= is a {describe_clock(given)}; "
+            "pass a clock of the same kind"
+        )
+    if given is None and recorded == "ManualClock":
+        return ManualClock(start=0.0 if latest is None else latest)
+    clock = SystemClock() if given is None else given
+    if isinstance(clock, SystemClock) and latest is not None:
+        clock.never_before(latest)
+    return clock
+
+
+def algorithm_to_json(algorithm: Algorithm) -> dict[str, Any]:
+    return {f.name: describe(getattr(algorithm, f.name)) for f in dataclasses.fields(algorithm)}
+
+
+def algorithm_from_json(description: Mapping[str, Any], given: Algorithm | None) -> Algorithm:
+    """The algorithm described; the given one if it is the same, which it must be."""
+    if given is not None:
+        if algorithm_to_json(given) != description:
+            raise SnapshotError(
+                f"the snapshot was made with another algorithm: it holds {dict(description)}, "
+                f"and algorithm= is {algorithm_to_json(given)}; pass the one it was made with"
+            )
+        return given
+    return Algorithm(**{name: _rebuild(name, part) for name, part in description.items()})
+
+
+def _rebuild(name: str, part: Any) -> Any:
+    if part is None or isinstance(part, str):
+        return part
+    fields = dict(part)
+    kind = fields.pop("type")
+    if kind not in PARTS:
+        raise SnapshotError(
+            f"{name} of the algorithm is {kind}, a class of your own, which a snapshot cannot hold; "
+            "pass the algorithm again: Optimizer.load(path, algorithm=...)"
+        )
+    return PARTS[kind](**{key: tuple(v) if isinstance(v, list) else v for key, v in fields.items()})

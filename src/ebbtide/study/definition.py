@@ -1,0 +1,91 @@
+"""What makes a study what it is, and never changes while it runs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ebbtide import algorithms
+from ebbtide.algorithms import Algorithm
+from ebbtide.checks import is_whole
+from ebbtide.clock import Clock, SystemClock
+from ebbtide.errors import ConfigurationError
+from ebbtide.space import Parameter, Space
+from ebbtide.study import codec
+
+Direction = Literal["minimize", "maximize"]
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What is searched, for what, how, and by which kind of clock; the seed makes it repeatable."""
+
+    space: Space
+    direction: Direction
+    algorithm: Algorithm
+    clock: str
+    seed: int
+    n_initial: int
+
+    def __post_init__(self) -> None:
+        if self.direction not in ("minimize", "maximize"):
+            raise ConfigurationError(f'direction={self.direction!r}: choose "minimize" or "maximize"')
+        self.algorithm.spatial.check_coordinates(self.space.width)
+        object.__setattr__(self, "seed", checked_count("seed", self.seed))
+        object.__setattr__(self, "n_initial", checked_count("n_initial", self.n_initial))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "space": self.space.to_json(),
+            "direction": self.direction,
+            "algorithm": codec.algorithm_to_json(self.algorithm),
+            "clock": self.clock,
+            "seed": self.seed,
+            "n_initial": self.n_initial,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], algorithm: Algorithm | None = None) -> "Definition":
+        """The definition that `to_json` described; an algorithm with parts of one's own is given again."""
+        return cls(
+            space=Space.from_json(data["space"]),
+            direction=data["direction"],
+            algorithm=codec.algorithm_from_json(data["algorithm"], algorithm),
+            clock=data["clock"],
+            seed=data["seed"],
+            n_initial=data["n_initial"],
+        )
+
+
+def define(
+    space: Mapping[str, Parameter] | Space,
+    direction: Direction = "minimize",
+    algorithm: str | Algorithm = "w-dbo",
+    clock: Clock | None = None,
+    seed: int | None = None,
+    n_initial: int | None = None,
+) -> Definition:
+    """A definition from what a person says; a seed is drawn if there is none."""
+    searched = space if isinstance(space, Space) else Space(space)
+    return Definition(
+        space=searched,
+        direction=direction,
+        algorithm=checked_algorithm(algorithm),
+        clock=codec.describe_clock(SystemClock() if clock is None else clock),
+        seed=int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed,
+        n_initial=2 * (searched.dim + 1) if n_initial is None else n_initial,
+    )
+
+
+def checked_algorithm(algorithm: Any) -> Algorithm:
+    found = algorithms.get(algorithm) if isinstance(algorithm, str) else algorithm
+    if not isinstance(found, Algorithm):
+        raise ConfigurationError(f"algorithm={algorithm!r}: give a name or an eb.Algorithm")
+    return found
+
+
+def checked_count(name: str, value: Any, least: int = 0) -> int:
+    if not is_whole(value) or value < least:
+        raise ConfigurationError(f"{name}={value!r}: give a whole number ≥ {least}")
+    return int(value)

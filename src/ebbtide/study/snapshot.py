@@ -1,0 +1,67 @@
+"""The versioned JSON file that holds a saved optimizer.
+
+JSON keeps every float exactly. A checksum detects a file that was torn or edited; a file from a newer version is
+refused. Reader never touches the file; writing replaces it atomically.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ebbtide.errors import EbbtideError, SnapshotError
+
+FORMAT, VERSION = "ebbtide-snapshot", 1
+
+
+def write(path: str | os.PathLike[str], payload: Mapping[str, Any]) -> None:
+    """Write to a neighbour, flush it to the disk, then put it in place: the old file or the new one, never half."""
+    path = Path(path).resolve()  # through a link, to the file itself
+    body = _canonical(payload)
+    document = {"format": FORMAT, "version": VERSION, "sha256": _digest(body), "payload": payload}
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            json.dump(document, file, allow_nan=False)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The payload of a snapshot that is whole, unedited and of a version we know."""
+    try:
+        document = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_constant)
+    except ValueError as error:  # what the decoders of JSON and of UTF-8 raise
+        raise SnapshotError(f"{path} is not a whole snapshot ({error}); use an earlier copy") from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise SnapshotError(f"{path} is not an ebbtide snapshot; it was made by something else")
+    version = document.get("version")
+    if type(version) is not int or not 1 <= version <= VERSION:
+        raise SnapshotError(
+            f"{path} has snapshot version {version!r}, and this ebbtide reads 1 to {VERSION}; "
+            "if it comes from a newer ebbtide, upgrade this one"
+        )
+    payload = document.get("payload")
+    if not isinstance(payload, dict) or document.get("sha256") != _digest(_canonical(payload)):
+        raise SnapshotError(f"{path} was edited or damaged: its checksum does not match; use an earlier copy")
+    return payload
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _canonical(payload: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(payload, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise EbbtideError(f"the state cannot be written as JSON: {error}") from error
+
+
+def _digest(body: str) -> str:
+    return hashlib.sha256(body.encode()).hexdigest()

@@ -1,0 +1,7 @@
+"""Studies that outlive the process: an append-only log in SQLite, from which everything else is rebuilt."""
+
+from ebbtide.study.storage.database import Database
+from ebbtide.study.storage.sqlite_log import SqliteLog
+from ebbtide.study.storage.store import Page, Storage, Summary
+
+__all__ = ["Database", "Page", "SqliteLog", "Storage", "Summary"]

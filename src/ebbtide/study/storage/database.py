@@ -1,0 +1,251 @@
+"""A SQLite file that never loses what was committed, and says what is wrong with it in words.
+
+Write-ahead log with synchronous=FULL: a transaction that has ended is on the disk. There is one writer at a time;
+others wait for it, for BUSY_S at most. Readers never wait, and nobody waits for them.
+"""
+
+import os
+import sqlite3
+import time
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from ebbtide.checks import is_text
+from ebbtide.errors import ConfigurationError, StorageError, UnknownStudyError
+
+BUSY_S = 30.0
+PREFIX = "sqlite:///"
+APPLICATION = 0x65626274  # "ebbt": tells our files from others
+VERSION = 1
+SCHEMA = """
+CREATE TABLE studies (
+    study INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL UNIQUE,
+    created REAL NOT NULL,
+    definition TEXT NOT NULL
+);
+CREATE TABLE asks (
+    study INTEGER NOT NULL REFERENCES studies ON DELETE CASCADE,
+    ask INTEGER NOT NULL,      -- 0, 1, 2, ..., the trial's id
+    told INTEGER NOT NULL,     -- how many lines of tells it had seen
+    now REAL NOT NULL,         -- the clock when it began
+    until REAL,                -- the latest moment that it might choose (NULL: any)
+    landed REAL NOT NULL,      -- and when it was answered
+    params TEXT NOT NULL,
+    time REAL NOT NULL,        -- the moment that the query is for
+    expires REAL,              -- when it stops counting as pending (NULL: after one timescale)
+    state TEXT NOT NULL,       -- the canonical state that it left behind
+    PRIMARY KEY (study, ask)
+) WITHOUT ROWID;
+CREATE TABLE tells (
+    study INTEGER NOT NULL REFERENCES studies ON DELETE CASCADE,
+    line INTEGER NOT NULL,     -- 0, 1, 2, ...
+    asks INTEGER NOT NULL,     -- how many asks came before it
+    reading REAL NOT NULL,     -- the clock when it was told
+    params TEXT NOT NULL,
+    time REAL NOT NULL,        -- the moment that the value is of
+    value REAL,                -- NULL: it failed
+    ask INTEGER,               -- NULL: it was measured elsewhere
+    key TEXT,                  -- the idempotency key, if there was one
+    PRIMARY KEY (study, line)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX a_trial_is_told_once ON tells (study, ask) WHERE ask IS NOT NULL;
+CREATE INDEX failures ON tells (study) WHERE value IS NULL;
+CREATE UNIQUE INDEX a_key_is_used_once ON tells (study, key) WHERE key IS NOT NULL;
+CREATE TABLE removals (
+    study INTEGER NOT NULL REFERENCES studies ON DELETE CASCADE,
+    line INTEGER NOT NULL,     -- of tells
+    ask INTEGER NOT NULL,      -- which removed it, at asks.now
+    relevance REAL,
+    PRIMARY KEY (study, line)
+) WITHOUT ROWID;
+CREATE INDEX removals_of_an_ask ON removals (study, ask);
+"""
+
+WHY = {
+    "SQLITE_FULL": "the disk is full; nothing was recorded: make room and try again",
+    "SQLITE_READONLY": "it cannot be written to; check the permissions of the file and of its folder",
+    "SQLITE_CANTOPEN": "it cannot be opened; check that the folder is there, and the permissions of both",
+    "SQLITE_BUSY": f"another process has kept it locked for more than {BUSY_S:g} s; look what it is doing",
+    "SQLITE_LOCKED": f"another process has kept it locked for more than {BUSY_S:g} s; look what it is doing",
+    "SQLITE_CORRUPT": "it is damaged; keep a copy, then restore a backup or salvage it with `sqlite3 FILE .recover`",
+    "SQLITE_NOTADB": "it is no SQLite database, or damaged; nothing was changed: check the path, or restore a backup",
+    "SQLITE_IOERR": "the disk could not be read or written; what was not confirmed may be recorded all the same",
+}
+
+
+def path_of(url: str) -> Path:
+    """The file that sqlite:///relative or sqlite:////absolute names."""
+    if not isinstance(url, str) or not url.startswith(PREFIX) or not is_text(url) or "\0" in url:
+        raise ConfigurationError(f'storage={url!r}: give "{PREFIX}tuner.db", with a fourth / for an absolute path')
+    name = url.removeprefix(PREFIX)
+    if name in ("", ":memory:"):
+        raise ConfigurationError(f"storage={url!r} names no file: for an optimizer in memory, leave storage out")
+    return Path(name)
+
+
+def connect(path: Path, read_only: bool) -> sqlite3.Connection:
+    """One connection, which commits when told to."""
+    mode = "ro" if read_only else "rwc"
+    uri = f"{path.absolute().as_uri()}?mode={mode}"
+    return sqlite3.connect(uri, uri=True, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+
+
+class Database:
+    def __init__(self, path: Path, read_only: bool = False) -> None:
+        self.path = path
+        self._depth = 0
+        self._process = os.getpid()
+        with self._clearly():
+            self._connection = connect(path, read_only)
+        self._close = weakref.finalize(self, _close, self._connection, self._process)
+        try:
+            self._prepare(read_only)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._close()
+
+    # --- opening ------------------------------------------------------------------------------------------
+
+    def _prepare(self, read_only: bool) -> None:
+        with self._clearly():
+            self._connection.execute("PRAGMA foreign_keys = ON")
+            self._connection.execute("PRAGMA synchronous = FULL")
+            self._connection.execute("PRAGMA fullfsync = ON")  # macOS: a flush that reaches the disk itself
+            self._connection.execute("PRAGMA trusted_schema = OFF")
+            known = self._known()
+            if not read_only:
+                self._patiently("PRAGMA journal_mode = WAL")  # a restored backup may have lost it
+            if not known and not read_only:
+                with self.transaction():
+                    if not self._known():  # unless another process was first
+                        self._create()
+        if read_only and not self._known():
+            raise StorageError(f"{self.path} holds no studies of ebbtide; nothing was changed: check the path")
+
+    def _create(self) -> None:
+        for statement in SCHEMA.strip().removesuffix(";").split(";"):
+            self._connection.execute(statement)
+        self._connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        self._connection.execute(f"PRAGMA user_version = {VERSION}")
+
+    def _known(self) -> bool:
+        """Whether our tables are there; an error if they are somebody else's, or newer than we know."""
+        with self.reading():  # at one moment: another process may be making them
+            application, version = self._number("PRAGMA application_id"), self._number("PRAGMA user_version")
+            empty = not self.rows("SELECT 1 FROM sqlite_schema LIMIT 1")
+        if application == 0 and version == 0 and empty:
+            return False
+        if application != APPLICATION:
+            raise StorageError(f"{self.path} is a database of something else; nothing was changed: choose another file")
+        if version != VERSION:
+            raise StorageError(
+                f"{self.path} has schema version {version}, and this ebbtide knows {VERSION}; nothing was changed: "
+                "upgrade ebbtide"
+            )
+        return True
+
+    def _patiently(self, statement: str) -> None:
+        """SQLite does not wait for others when it changes the journal's mode, so we do."""
+        deadline = time.monotonic() + BUSY_S
+        while True:
+            try:
+                self._connection.execute(statement)
+                return
+            except sqlite3.OperationalError as error:
+                if _reason(error) != "SQLITE_BUSY" or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+
+    # --- use ----------------------------------------------------------------------------------------------
+
+    def run(self, statement: str, values: Sequence[Any] = ()) -> None:
+        with self._clearly():
+            self._connection.execute(statement, values)
+
+    def run_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        with self._clearly():
+            self._connection.executemany(statement, rows)
+
+    def rows(self, query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
+        with self._clearly():
+            return self._connection.execute(query, values).fetchall()
+
+    def row(self, query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Any:
+        """The first row; None if there is none."""
+        with self._clearly():
+            return self._connection.execute(query, values).fetchone()
+
+    def _number(self, query: str) -> int:
+        return int(self.row(query)[0])
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All or nothing, on the disk when it ends; inside another one, a part of it that may fail by itself."""
+        begin, end, undo = ("BEGIN IMMEDIATE", "COMMIT", "ROLLBACK")
+        if self._depth:
+            point = f"part{self._depth}"
+            begin, end, undo = f"SAVEPOINT {point}", f"RELEASE {point}", f"ROLLBACK TO {point}; RELEASE {point}"
+        else:
+            self._undo(undo)  # should a Ctrl-C have come at the wrong moment, and left one open
+        depth = self._depth
+        try:
+            self.run(begin)
+            self._depth = depth + 1
+            yield
+            self.run(end)
+        except BaseException:
+            self._undo(undo)
+            raise
+        finally:
+            self._depth = depth
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Several queries that see the same moment."""
+        with self._clearly():
+            inside = self._connection.in_transaction
+        if inside:
+            yield
+            return
+        self.run("BEGIN")
+        try:
+            yield
+        finally:
+            self._undo("ROLLBACK")
+
+    def _undo(self, statements: str) -> None:
+        # After some failures SQLite has rolled back by itself. If it cannot, what made the transaction fail is being
+        # reported, and it is undone when the file is next opened.
+        for statement in statements.split(";"):
+            with suppress(sqlite3.Error):
+                if self._connection.in_transaction:
+                    self._connection.execute(statement)
+
+    @contextmanager
+    def _clearly(self) -> Iterator[None]:
+        if os.getpid() != self._process:
+            raise StorageError(f"{self.path} was opened by another process, before a fork; open it again in this one")
+        try:
+            yield
+        except sqlite3.Error as error:
+            reason = _reason(error)
+            if reason == "SQLITE_CONSTRAINT_FOREIGNKEY":
+                raise UnknownStudyError(f"{self.path}: the study was deleted meanwhile") from error
+            why = next((text for name, text in WHY.items() if reason.startswith(name)), "SQLite refused")
+            raise StorageError(f"{self.path}: {why} ({error})") from error
+
+
+def _close(connection: sqlite3.Connection, process: int) -> None:
+    if os.getpid() == process:  # SQLite's locks are the process's: a fork must not give them up
+        connection.close()
+
+
+def _reason(error: sqlite3.Error) -> str:
+    return getattr(error, "sqlite_errorname", None) or ""

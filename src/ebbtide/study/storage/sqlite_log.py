@@ -1,0 +1,226 @@
+"""One study's log: each ask with the state that it left behind, each tell, each removal. Nothing is ever changed."""
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from ebbtide.errors import StorageError, UnknownStudyError
+from ebbtide.records import Observation, Trial
+from ebbtide.study.active import RECENT, REMEMBERED_ASKS, ActiveSet
+from ebbtide.study.log import Ask, Updates
+from ebbtide.study.state import State
+from ebbtide.study.storage.database import WHY, Database
+
+OBSERVATION = """
+    SELECT t.line, t.params, t.time, t.value, t.ask, a.now, r.relevance, t.key, t.reading, t.asks
+    FROM tells t LEFT JOIN removals r USING (study, line) LEFT JOIN asks a ON a.study = r.study AND a.ask = r.ask
+    WHERE t.study = ?
+"""
+ASK = "SELECT ask, params, time, expires, told, now, until, landed, state FROM asks WHERE study = ?"
+AMONG = "{} IN (SELECT value FROM json_each(?))"
+TRIAL = "SELECT a.ask, a.params, a.time, a.expires FROM asks a WHERE a.study = ?"
+PENDING = " AND NOT EXISTS (SELECT 1 FROM tells t WHERE t.study = a.study AND t.ask = a.ask)"
+
+
+class SqliteLog:
+    """An log in a database (see ebbtide.study.log)."""
+
+    def __init__(self, database: Database, study: int, definition: dict[str, Any]) -> None:
+        self.database, self.study, self.definition = database, study, definition
+
+    def transaction(self) -> AbstractContextManager[object]:
+        return self.database.transaction()
+
+    # --- writing ------------------------------------------------------------------------------------------
+
+    def asked(self, ask: Ask) -> None:
+        trial, number = ask.trial, int(ask.trial.id)
+        self.database.run(
+            "INSERT INTO asks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(self.study, number, ask.told, ask.now, ask.until, ask.landed),
+                *(_text(trial.params), trial.time, trial.expires, _text(ask.state.to_json())),
+            ),
+        )
+        if ask.removed:
+            rows = [(self.study, line, number, score) for line, score in ask.removed]
+            self.database.run_many("INSERT INTO removals VALUES (?, ?, ?, ?)", rows)
+
+    def record(self, observation: Observation, reading: float, line: int, asks: int) -> None:
+        number = None if observation.trial_id is None else int(observation.trial_id)
+        params, time, value = _text(observation.params), observation.time, observation.value
+        self.database.run(
+            "INSERT INTO tells VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (self.study, line, asks, reading, params, time, value, number, observation.key),
+        )
+
+    # --- reading ------------------------------------------------------------------------------------------
+
+    def trial(self, trial_id: str) -> Trial | None:
+        number = _number(trial_id)
+        found = None if number is None else self.database.row(f"{TRIAL} AND a.ask = ?", (self.study, number))
+        return None if found is None else _trial(found)
+
+    def told(self, trial_id: str) -> Observation | None:
+        number = _number(trial_id)
+        return None if number is None else self._one("t.ask = ?", number)
+
+    def keyed(self, key: str) -> Observation | None:
+        return self._one("t.key = ?", key)
+
+    def _one(self, condition: str, value: int | str) -> Observation | None:
+        found = self.database.row(f"{OBSERVATION} AND {condition}", (self.study, value))
+        return None if found is None else observation_of(found)
+
+    def observations(self, lines: Sequence[int]) -> list[Observation]:
+        found = self.numbered(lines)
+        return [found[line] for line in lines if line in found]
+
+    def numbered(self, lines: Sequence[int]) -> dict[int, Observation]:
+        """Some lines of the history, by their numbers."""
+        query = f"{OBSERVATION} AND {AMONG.format('t.line')} ORDER BY t.line"
+        return {row[0]: observation_of(row) for row in self.database.rows(query, (self.study, _text(list(lines))))}
+
+    def history(self) -> list[Observation]:
+        self._check_that_it_is_there()
+        return [observation_of(row) for row in self.database.rows(f"{OBSERVATION} ORDER BY t.line", (self.study,))]
+
+    def pending(self) -> list[Trial]:
+        return list(map(_trial, self.database.rows(f"{TRIAL}{PENDING} ORDER BY a.ask", (self.study,))))
+
+    def updates(self, asks: int, told: int) -> Updates:
+        with self.database.reading():
+            self._check_that_it_is_there()
+            tells = self.tells_since(told)
+            return Updates(self.asks_since(asks), [(observation, reading) for observation, reading, _ in tells])
+
+    def _check_that_it_is_there(self) -> None:
+        if self.database.row("SELECT 1 FROM studies WHERE study = ?", (self.study,)) is None:
+            raise UnknownStudyError(f"{self.database.path}: the study was deleted meanwhile")
+
+    def tells_since(self, line: int, limit: int = -1) -> list[tuple[Observation, float, int]]:
+        """Lines from this one on, each with the clock's reading and the number of asks before it."""
+        rows = self.database.rows(f"{OBSERVATION} AND t.line >= ? ORDER BY t.line LIMIT ?", (self.study, line, limit))
+        return [(observation_of(row), *row[-2:]) for row in rows]
+
+    def asks_since(self, number: int, limit: int = -1) -> list[Ask]:
+        return self._asks("ask >= ? ORDER BY ask LIMIT ?", number, limit)
+
+    def asks_numbered(self, numbers: Sequence[int]) -> list[Ask]:
+        return self._asks(f"{AMONG.format('ask')} ORDER BY ask", _text(list(numbers)))
+
+    def _asks(self, condition: str, *values: int | str) -> list[Ask]:
+        rows = self.database.rows(f"{ASK} AND {condition}", (self.study, *values))
+        return [
+            Ask(_trial(trial), told, now, until, landed, self._removed(trial[0]), _parsed(state, State.from_json))
+            for *trial, told, now, until, landed, state in rows
+        ]
+
+    def _removed(self, ask: int) -> tuple[tuple[int, float | None], ...]:
+        # SQLite would go through all removals of the study, which the primary key has in the order that is wanted.
+        query = (
+            "SELECT line, relevance FROM removals INDEXED BY removals_of_an_ask "
+            "WHERE study = ? AND ask = ? ORDER BY line"
+        )
+        return tuple(self.database.rows(query, (self.study, ask)))
+
+    def failures(self) -> list[int]:
+        """The lines that have no value."""
+        rows = self.database.rows(
+            "SELECT line FROM tells INDEXED BY failures WHERE study = ? AND value IS NULL ORDER BY line", (self.study,)
+        )
+        return [line for (line,) in rows]
+
+    def removals_since(self, ask: int) -> list[tuple[int, int]]:
+        """(ask, line) of what was removed by this ask or a later one, in the order of the asks."""
+        return self.database.rows(
+            "SELECT ask, line FROM removals WHERE study = ? AND ask >= ? ORDER BY ask", (self.study, ask)
+        )
+
+    def removals_by_blocks(self, first: int, size: int) -> list[tuple[int, int]]:
+        """(block, how many): removed by the asks after (block − 1)·size, up to block·size, from ask `first` on."""
+        return self.database.rows(
+            "SELECT (ask + :size - 1) / :size AS block, count(*) FROM removals INDEXED BY removals_of_an_ask "
+            "WHERE study = :study AND ask >= :first GROUP BY block ORDER BY block",
+            {"study": self.study, "first": first, "size": size},
+        )
+
+    # --- resuming: the last state, and what is active and pending, without replaying the rest ------------------
+
+    def restore(self, active: ActiveSet) -> State:
+        """Fill an empty active; the state that the last ask left, with the readings since."""
+        with self.database.reading():
+            self._restore_tells(active)
+            last = self.database.row("SELECT max(ask) FROM asks WHERE study = ?", (self.study,))[0]
+            if last is None:
+                state, seen = State(), 0
+            else:
+                (ask,) = self.asks_since(last)
+                state, seen = ask.state, ask.told
+                recent = self.database.rows(
+                    f"{TRIAL} AND a.ask > ?{PENDING} ORDER BY a.ask", (self.study, last - REMEMBERED_ASKS)
+                )
+                for row in recent:
+                    active.open(_trial(row))
+            query = "SELECT max(reading) FROM tells WHERE study = ? AND line >= ?"
+            (reading,) = self.database.row(query, (self.study, seen))
+        return state if reading is None else state.noting(reading)
+
+    def _restore_tells(self, active: ActiveSet) -> None:
+        told, values, first, last = self.database.row(
+            "SELECT count(*), count(value), min(time) FILTER (WHERE value IS NOT NULL), "
+            "max(time) FILTER (WHERE value IS NOT NULL) FROM tells WHERE study = ?",
+            (self.study,),
+        )
+        active.told = told
+        if values:
+            newest = self.database.rows(
+                "SELECT time FROM tells WHERE study = ? AND value IS NOT NULL ORDER BY line DESC LIMIT ?",
+                (self.study, RECENT),
+            )
+            active.count_values(values, [time for (time,) in reversed(newest)], first, last)
+        for line, observation in self.numbered(self._active(told)).items():
+            active.restore(line, observation)
+
+    def _active(self, told: int) -> list[int]:
+        """The lines that are active, of so many: quicker than to join tells with removals."""
+        removed = self.database.rows("SELECT line FROM removals WHERE study = ?", (self.study,))
+        inactive = [*(line for (line,) in removed), *self.failures()]
+        active: list[int] = np.setdiff1d(np.arange(told), inactive).tolist()
+        return active
+
+    def close(self) -> None:
+        self.database.close()
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def _parsed(text: Any, build: Callable[[Any], Any] = lambda value: value) -> Any:
+    """What `_text` wrote; SQLite notices damage to its own structure only."""
+    try:
+        return build(json.loads(text))
+    except (KeyError, TypeError, ValueError) as error:
+        raise StorageError(f"the log cannot be read: {WHY['SQLITE_CORRUPT']} ({error!r})") from error
+
+
+def _number(trial_id: str) -> int | None:
+    """The ask behind an id; None if no ask can have it."""
+    plain = isinstance(trial_id, str) and trial_id.isascii() and trial_id.isdecimal() and len(trial_id) < 19
+    number = int(trial_id) if plain else None
+    return number if str(number) == trial_id else None
+
+
+def _trial(row: Sequence[Any]) -> Trial:
+    ask, params, time, expires = row
+    return Trial(str(ask), _parsed(params), time, expires)
+
+
+def observation_of(row: Sequence[Any]) -> Observation:
+    """What a row of OBSERVATION says."""
+    _, params, time, value, ask, removed_at, relevance, key, *_ = row
+    return Observation(_parsed(params), time, value, None if ask is None else str(ask), removed_at, relevance, key)

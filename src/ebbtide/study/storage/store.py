@@ -1,0 +1,146 @@
+"""The studies of a file: by name, as a list, a page at a time."""
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from ebbtide.checks import is_text
+from ebbtide.errors import ConfigurationError, StudyError, UnknownStudyError
+from ebbtide.records import Observation
+from ebbtide.study.definition import Definition
+from ebbtide.study.storage.database import Database, path_of
+from ebbtide.study.storage.sqlite_log import OBSERVATION, SqliteLog, observation_of
+
+MAX_NAME = 100
+SHOWN = 10  # names listed in an error
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A study at a glance."""
+
+    name: str
+    created: float
+    definition: dict[str, Any]
+    asked: int
+    told: int
+    failed: int
+    active: int
+    removed: int
+    last_told: float | None  # by the clock
+
+
+@dataclass(frozen=True)
+class Page:
+    """Lines of a history, and where the next page begins (None: this is the end)."""
+
+    observations: list[tuple[int, Observation]]
+    next: int | None
+
+
+class Storage:
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    @classmethod
+    def of(cls, storage: "str | Storage", read_only: bool = False) -> "Storage":
+        """The storage that a URL such as sqlite:///tuner.db names."""
+        return storage if isinstance(storage, Storage) else cls(Database(path_of(storage), read_only))
+
+    def close(self) -> None:
+        self.database.close()
+
+    def create(self, name: str, definition: Definition) -> SqliteLog:
+        with self.database.transaction():
+            if self._find(name) is not None:
+                raise StudyError(f"there is a study {name!r} already; choose another name")
+            return self._create(name, definition)
+
+    def create_or_open(self, name: str, definition: Definition, unsaid: Sequence[str]) -> SqliteLog:
+        """A study that is there must be defined alike, but for what was left unsaid."""
+        with self.database.transaction():
+            found = self._find(name)
+            if found is None:
+                return self._create(name, definition)
+        stored, given = found.definition, definition.to_json()
+        different = [key for key in given if key not in unsaid and stored[key] != given[key]]
+        if different:
+            raise StudyError(
+                f"the study {name!r} is defined otherwise: "
+                + "; ".join(f"its {key} is {stored[key]!r}, not {given[key]!r}" for key in different)
+                + "; give what it has, or another name"
+            )
+        return found
+
+    def log(self, name: str) -> SqliteLog:
+        return self._find(name) or self._miss(name)
+
+    def identify(self, name: str) -> int:
+        """Which study has this name now; a number that none had before it, nor will another have."""
+        found = self.database.row("SELECT study FROM studies WHERE name = ?", (name,)) if is_text(name) else None
+        return int(found[0]) if found is not None else self._miss(name)
+
+    def _miss(self, name: str) -> NoReturn:
+        known = self.names()
+        shown = ", ".join(map(repr, known[:SHOWN])) + (", …" if len(known) > SHOWN else "")
+        raise UnknownStudyError(f"there is no study {name!r}; there is {shown or 'none yet'}")
+
+    def delete(self, name: str) -> None:
+        with self.database.transaction():
+            self.database.run("DELETE FROM studies WHERE study = ?", (self.log(name).study,))
+
+    def _create(self, name: str, definition: Definition) -> SqliteLog:
+        description = definition.to_json()
+        self.database.run(
+            "INSERT INTO studies (name, created, definition) VALUES (?, ?, ?)",
+            (_checked_name(name), time.time(), json.dumps(description, allow_nan=False)),
+        )
+        (study,) = self.database.row("SELECT study FROM studies WHERE name = ?", (name,))
+        return SqliteLog(self.database, study, description)
+
+    def _find(self, name: str) -> SqliteLog | None:
+        if not isinstance(name, str) or not is_text(name):
+            return None
+        found = self.database.row("SELECT study, definition FROM studies WHERE name = ?", (name,))
+        return None if found is None else SqliteLog(self.database, found[0], json.loads(found[1]))
+
+    # --- reading ------------------------------------------------------------------------------------------
+
+    def names(self) -> list[str]:
+        return [name for (name,) in self.database.rows("SELECT name FROM studies ORDER BY name")]
+
+    def summary(self, name: str) -> Summary:
+        with self.database.reading():
+            study = self.log(name).study
+            created, definition = self.database.row("SELECT created, definition FROM studies WHERE study = ?", (study,))
+            counts = self.database.row(
+                "SELECT (SELECT coalesce(max(ask) + 1, 0) FROM asks WHERE study = :study), "
+                "(SELECT coalesce(max(line) + 1, 0) FROM tells WHERE study = :study), "
+                "(SELECT count(*) FROM tells WHERE study = :study AND value IS NULL), "
+                "(SELECT count(*) FROM removals WHERE study = :study), "
+                "(SELECT reading FROM tells WHERE study = :study ORDER BY line DESC LIMIT 1)",
+                {"study": study},
+            )
+        asked, told, failed, removed, last = counts
+        active = told - failed - removed
+        return Summary(name, created, json.loads(definition), asked, told, failed, active, removed, last)
+
+    def page(self, name: str, start: int, limit: int, active: bool | None = None) -> Page:
+        """`limit` lines from line `start` on; only those that are active (or not), if that is said."""
+        condition = "" if active is None else f" AND (r.line IS NULL AND t.value IS NOT NULL) = {int(active)}"
+        query = f"{OBSERVATION}{condition} AND t.line >= ? ORDER BY t.line LIMIT ?"
+        rows = self.database.rows(query, (self.log(name).study, start, limit + 1))
+        shown = [(row[0], observation_of(row)) for row in rows[:limit]]
+        return Page(shown, rows[limit][0] if len(rows) > limit else None)
+
+
+def _checked_name(name: Any) -> str:
+    """A name that a URL's path can hold, too."""
+    plain = isinstance(name, str) and name.isprintable() and is_text(name) and "/" not in name
+    if not isinstance(name, str) or not plain or not 0 < len(name) <= MAX_NAME or name.strip(" .") == "":
+        raise ConfigurationError(
+            f"name={name!r}: give 1 to {MAX_NAME} printable characters, without /, and not only dots or spaces"
+        )
+    return name

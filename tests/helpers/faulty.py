@@ -1,0 +1,248 @@
+"""A disk that fails, and that loses its power: a VFS under SQLite's writes, by APSW.
+
+APSW brings a SQLite of its own. `Connection` has the part of sqlite3.Connection that ebbtide.study.storage uses, and
+its errors, so `ebbtide.study.storage.database.connect` can be exchanged for `Disk.connect`, and everything above it is
+real.
+
+A disk keeps a list of all that was done to it. `Disk.fail` makes one of the next writes, syncs and truncations fail;
+`after_power_cut` says what a real disk may hold if the power went after some of them.
+"""
+
+import itertools
+import sqlite3
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+
+SECTOR = 512
+NAMES = apsw.mapping_result_codes | apsw.mapping_extended_result_codes
+CLASSES = {
+    apsw.SQLITE_CONSTRAINT: sqlite3.IntegrityError,
+    apsw.SQLITE_CORRUPT: sqlite3.DatabaseError,
+    apsw.SQLITE_NOTADB: sqlite3.DatabaseError,
+}
+# What SQLite makes of ENOSPC and EIO
+ERRORS = {
+    "ENOSPC": {"write": "SQLITE_FULL", "sync": "SQLITE_IOERR_FSYNC", "truncate": "SQLITE_IOERR_TRUNCATE"},
+    "EIO": {"write": "SQLITE_IOERR_WRITE", "sync": "SQLITE_IOERR_FSYNC", "truncate": "SQLITE_IOERR_TRUNCATE"},
+}
+_names = itertools.count()
+
+
+@dataclass(frozen=True)
+class Done:
+    """One thing done to the disk. A file that is made again under the same name is another file."""
+
+    kind: str  # write, sync, truncate; link, unlink, sync folder
+    file: int = -1
+    name: str = ""
+    offset: int = 0  # or the size
+    data: bytes = b""
+
+
+class Disk(apsw.VFS):
+    def __init__(self, folder, checkpoint_pages=None, synchronous=None):
+        self.name = f"faulty-{next(_names)}"
+        super().__init__(self.name, base="")
+        self.folder, self.checkpoint_pages, self.synchronous = Path(folder), checkpoint_pages, synchronous
+        self.done: list[Done] = []
+        self.files: dict[str, int] = {}
+        self.numbers = itertools.count()
+        self.counted = 0  # writes, syncs and truncations
+        self.at, self.error, self.lasting = None, "EIO", False
+        self.unheard = False  # in a checkpoint or in closing, whose errors SQLite keeps for itself
+        self.struck: list[tuple[str, bool]] = []  # kind, and whether it had to be heard of
+
+    # --- faults -------------------------------------------------------------------------------------------
+
+    def fail(self, at, error, lasting):
+        """The operation number `at` from now on will fail, and all after it if that is lasting, until healed."""
+        self.counted, self.at, self.error, self.lasting, self.struck = 0, at, error, lasting, []
+
+    def heal(self):
+        self.at = None
+
+    def count(self, kind):
+        """Raise, if this is the one."""
+        number, self.counted = self.counted, self.counted + 1
+        if self.at is not None and (number == self.at or (self.lasting and number > self.at)):
+            self.struck.append((kind, not self.unheard))
+            raise apsw.exception_for(getattr(apsw, ERRORS[self.error][kind]))
+
+    # --- a VFS --------------------------------------------------------------------------------------------
+
+    def connect(self, path, read_only=False):
+        return Connection(self, path, read_only)
+
+    def xOpen(self, name, flags):
+        return File(self, name, flags)
+
+    def xDelete(self, name, sync_folder):
+        super().xDelete(name, sync_folder)
+        self.done.append(Done("unlink", self.files.pop(name), Path(name).name))
+        if sync_folder:
+            self.done.append(Done("sync folder"))
+
+
+class File(apsw.VFSFile):
+    def __init__(self, disk, name, flags):
+        path = name.filename() if isinstance(name, apsw.URIFilename) else name
+        main = flags[0] & apsw.SQLITE_OPEN_MAIN_DB
+        self.disk = disk
+        # SQLite asks for a file of its own that it deletes when it is done; those hold nothing that matters.
+        self.kept = path is not None and not flags[0] & apsw.SQLITE_OPEN_DELETEONCLOSE
+        new = self.kept and not Path(path).exists()
+        super().__init__("", name, flags)
+        if new:
+            disk.files[path] = next(disk.numbers)
+            disk.done.append(Done("link", disk.files[path], Path(path).name))
+        self.number = disk.files[path] if self.kept else -1
+        self.syncs_folder = new and not main  # SQLite syncs the folder with the first sync of a new journal
+
+    def xWrite(self, data, offset):
+        data = bytes(data)
+        if self.kept:
+            try:
+                self.disk.count("write")
+            except apsw.Error:
+                self._write(data[: len(data) // 2], offset)  # that much still fitted
+                raise
+            self._write(data, offset)
+        else:
+            super().xWrite(data, offset)
+
+    def _write(self, data, offset):
+        super().xWrite(data, offset)
+        self.disk.done.append(Done("write", self.number, offset=offset, data=data))
+
+    def xTruncate(self, size):
+        if self.kept:
+            self.disk.count("truncate")
+            self.disk.done.append(Done("truncate", self.number, offset=size))
+        super().xTruncate(size)
+
+    def xSync(self, flags):
+        if self.kept:
+            self.disk.count("sync")
+            self.disk.done.append(Done("sync", self.number))
+            if self.syncs_folder:
+                self.disk.done.append(Done("sync folder"))
+                self.syncs_folder = False
+        # The real disk need not be bothered: what is on it after a power cut is worked out from the list.
+
+
+class Connection:
+    """What ebbtide.study.storage.database uses of sqlite3.Connection."""
+
+    def __init__(self, disk, path, read_only):
+        self.disk = disk
+        mode = "ro" if read_only else "rwc"
+        flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        uri = f"{Path(path).absolute().as_uri()}?mode={mode}"
+        self.real = _speaking(apsw.Connection, uri, vfs=disk.name, flags=flags | apsw.SQLITE_OPEN_URI)
+        self.real.set_busy_timeout(1000)
+        self.real.set_wal_hook(self._checkpoint)
+
+    def _checkpoint(self, connection, database, pages):
+        """SQLite's own hook, which ignores errors; APSW would report them all the same."""
+        if pages >= (self.disk.checkpoint_pages or 1000):
+            self._unheard(lambda: connection.wal_checkpoint(database))
+        return apsw.SQLITE_OK
+
+    def _unheard(self, act):
+        self.disk.unheard = True
+        try:
+            act()
+        except (apsw.FullError, apsw.IOError):
+            pass
+        finally:
+            self.disk.unheard = False
+
+    def execute(self, statement, values=()):
+        if statement.startswith("PRAGMA synchronous") and self.disk.synchronous is not None:
+            statement = f"PRAGMA synchronous = {self.disk.synchronous}"
+        return Rows(_speaking(lambda: list(self.real.execute(statement, values))))
+
+    def executemany(self, statement, rows):
+        return Rows(_speaking(lambda: list(self.real.executemany(statement, rows))))
+
+    @property
+    def in_transaction(self):
+        return self.real.in_transaction
+
+    def close(self):
+        self._unheard(self.real.close)
+
+
+class Rows:
+    def __init__(self, rows):
+        self.rows = iter(rows)
+
+    def fetchone(self):
+        return next(self.rows, None)
+
+    def fetchall(self):
+        return list(self.rows)
+
+
+def _speaking(act, *args, **kwargs):
+    """The errors that the standard library would raise."""
+    try:
+        return act(*args, **kwargs)
+    except apsw.Error as error:
+        code = getattr(error, "extendedresult", None) or error.result
+        raised = CLASSES.get(code & 0xFF, sqlite3.OperationalError)(str(error) or NAMES[code])
+        raised.sqlite_errorcode, raised.sqlite_errorname = code, NAMES[code]
+        raise raised from error
+
+
+# --- power cuts -------------------------------------------------------------------------------------------------------
+
+
+def after_power_cut(done, rng=None, keep_all=False):
+    """Files by name, as a disk may hold them when the power goes after all of `done`.
+
+    What was synced is there. Of what was not, nothing is (no rng), or any part, sector by sector; and of the folder's
+    entries those up to some moment since it was synced. `keep_all`: it was only the process that died.
+    """
+    entries = [i for i, d in enumerate(done) if d.kind in ("link", "unlink")]
+    synced = max((i for i, d in enumerate(done) if d.kind == "sync folder"), default=-1)
+    certain = sum(i < synced for i in entries)
+    known = len(entries) if keep_all else certain if rng is None else rng.integers(certain, len(entries) + 1)
+    folder = {}
+    for i in entries[:known]:
+        if done[i].kind == "link":
+            folder[done[i].name] = done[i].file
+        else:
+            folder.pop(done[i].name, None)
+    by_file = defaultdict(list)
+    for d in done:
+        by_file[d.file].append(d)
+    return {name: _content(by_file[file], rng, keep_all) for name, file in folder.items()}
+
+
+def _content(done, rng, keep_all):
+    content = bytearray()
+    last_sync = max((i for i, d in enumerate(done) if d.kind == "sync"), default=-1)
+    share = 1.0 if keep_all else 0.0 if rng is None else rng.choice([0.1, 0.5, 0.9])  # of what was not synced
+    for i, d in enumerate(done):
+        certain = i < last_sync or keep_all
+        if d.kind == "truncate" and (certain or (rng is not None and rng.random() < share)):
+            del content[d.offset :]
+            content.extend(bytes(d.offset - len(content)))
+        elif d.kind == "write":
+            for start, sector in _sectors(d):
+                if certain or (rng is not None and rng.random() < share):
+                    content.extend(bytes(max(0, start - len(content))))
+                    content[start : start + len(sector)] = sector
+    return bytes(content)
+
+
+def _sectors(write):
+    """A write, cut where the disk's sectors end."""
+    end = write.offset + len(write.data)
+    cuts = [write.offset, *range((write.offset // SECTOR + 1) * SECTOR, end, SECTOR), end]
+    for start, stop in itertools.pairwise(cuts):
+        yield start, write.data[start - write.offset : stop - write.offset]

@@ -1,0 +1,100 @@
+import itertools
+
+import numpy as np
+import pytest
+from helpers.drifting import observations, product_kernel
+from scipy.optimize import minimize
+
+import ebbtide as eb
+from ebbtide.gp.posterior import condition
+from ebbtide.parts.acquisition import Context
+from ebbtide.parts.maximization import climb, maximize
+from ebbtide.space import Space
+
+ACQUISITIONS = [eb.UCB(), eb.EI(), eb.PI()]
+
+
+def cube(d):
+    return Space({f"x{i}": eb.Float(0.0, 1.0) for i in range(d)})
+
+
+def value_at(acquisition, moment, X, n):
+    """With the incumbent that `maximize` would have: any fixed one ranks UCB, and ranks EI and PI consistently."""
+    return acquisition(*moment.predict(X), Context(n, X.shape[1], 1.0))[0]
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 6])
+def test_as_good_as_scipy_from_many_more_starts(d):
+    """L-BFGS-B to convergence from 30 starts, on 10 posteriors: we are at most 0.1 σ_y behind, mostly equal."""
+    gaps = []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        moment = condition(product_kernel(0.4), 0.02, *observations(rng, 40, d=d)).at(1.05)
+
+        def negative(x, moment=moment):
+            mean, std, mean_x, std_x = moment.predict_with_gradient(x[None])
+            value, by_mean, by_std = eb.UCB()(mean, std, Context(40, d, 0.0))
+            return -value[0], -(by_mean[:, None] * mean_x + by_std[:, None] * std_x)[0]
+
+        starts = rng.random((30, d))
+        theirs = -min(minimize(negative, x, jac=True, bounds=[(0.0, 1.0)] * d).fun for x in starts)
+        x = maximize(eb.UCB(), moment, cube(d), rng, 40)
+        gaps.append(theirs - value_at(eb.UCB(), moment, x[None], 40)[0])
+    assert max(gaps) < 0.1
+    assert np.median(gaps) < 1e-3
+
+
+def test_the_climb_finds_the_top_of_a_quadratic_inside_and_on_the_edge():
+    top = np.array([0.3, 1.4])  # outside: the best of the cube is (0.3, 1)
+
+    def objective(X):
+        gradient = -2 * (X - top) * [1.0, 30.0]
+        return -((X - top) ** 2) @ [1.0, 30.0], gradient
+
+    found = climb(objective, np.array([[0.9, 0.1], [0.05, 0.6], [0.5, 1.0]]), reach=0.05, steps=40)
+    assert np.allclose(found, [0.3, 1.0], atol=0.01)
+
+
+@pytest.mark.parametrize("acquisition", ACQUISITIONS, ids=repr)
+def test_discrete_spaces_against_brute_force(acquisition):
+    """What is suggested is what is modelled: the best of all 8 × 3 × 5 points is found."""
+    space = Space({"w": eb.Int(1, 8), "c": eb.Categorical(["a", "b", "z"]), "v": eb.Int(1, 5, log=True)})
+    every = [space.encode({"w": w, "c": c, "v": v}) for w, c, v in itertools.product(range(1, 9), "abz", range(1, 6))]
+    found_best = 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        X = np.array(every)[rng.integers(0, 120, 25)]
+        y = rng.normal(size=25)
+        moment = condition(product_kernel(0.8), 0.05, X, np.sort(rng.random(25)), y).at(1.0)
+        x = maximize(acquisition, moment, space, rng, 25)
+        assert any(np.allclose(x, point, atol=1e-9) for point in every)
+        if isinstance(acquisition, eb.UCB):
+            mean, std = moment.predict(np.array(every))
+            best = eb.UCB()(mean, std, Context(25, 3, 0.0))[0].max()
+            found_best += eb.UCB()(*moment.predict(x[None]), Context(25, 3, 0.0))[0][0] > best - 1e-9
+    assert found_best >= 9 or not isinstance(acquisition, eb.UCB)
+
+
+class Hostile:
+    """An acquisition that returns nonsense."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __call__(self, mean, std, context):
+        bad = np.full_like(mean, self.value)
+        return bad, bad, bad
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 0.0])
+def test_always_a_feasible_finite_point(value, rng):
+    moment = condition(product_kernel(), 0.05, *observations(rng)).at(1.0)
+    x = maximize(Hostile(value), moment, cube(2), rng, 20)
+    assert x.shape == (2,)
+    assert ((x >= 0) & (x <= 1)).all()
+
+
+def test_a_flat_acquisition_does_not_always_give_the_same_point():
+    moment = condition(product_kernel(), 0.05, np.empty((0, 2)), np.empty(0), np.empty(0)).at(0.0)
+    points = {tuple(maximize(eb.UCB(), moment, cube(2), np.random.default_rng(k), 0)) for k in range(5)}
+    assert len(points) == 5

@@ -1,0 +1,288 @@
+"""A disk that is full, that breaks, that loses its power: what was acknowledged is there, once, and it goes on."""
+
+import os
+import sqlite3
+import tempfile
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.faulty import Disk, Done, after_power_cut
+
+import ebbtide as eb
+from ebbtide import optimizer
+from ebbtide.study.storage import database
+
+SPACE = {"x": eb.Float(0.0, 1.0), "n": eb.Int(1, 9)}
+# Cheap, and it forgets: asks write removals, too.
+ALGORITHM = eb.Algorithm(temporal=None, acquisition=eb.Random(), staleness=eb.SlidingWindow(size=1))
+STEPS = 3
+SAYS = {"ENOSPC": "the disk is full; nothing was recorded", "EIO": "the disk could not be read or written"}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """In memory if possible: here no real disk is needed, and hundreds of studies are made."""
+    memory = Path("/dev/shm")
+    if not os.access(memory, os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir=memory) as made:
+        yield Path(made)
+
+
+def study(folder=None):
+    stored = {} if folder is None else {"storage": f"sqlite:///{folder}/study.db", "name": "edge"}
+    return eb.Optimizer(SPACE, algorithm=ALGORITHM, clock=eb.ManualClock(), seed=3, n_initial=2, **stored)
+
+
+def use(opt, step):
+    """One operation of the scenario: an ask, what it is told, something from outside, in turn."""
+    kind, k = step % 3, step // 3
+    if kind == 0:
+        opt.ask(lease=5.0)
+    elif kind == 1:
+        opt.tell(opt.trial(str(k)), 10.0 + k)
+    else:
+        opt.clock.advance(1.0)
+        opt.tell({"x": k / STEPS, "n": 1 + k}, float(k), key=f"outside {k}")
+
+
+@pytest.fixture(scope="module")
+def undisturbed():
+    """What is known after none, one, two, ... operations, without a disk."""
+    opt = study()
+    known = [opt._snapshot()]
+    for step in range(3 * STEPS):
+        use(opt, step)
+        known.append(opt._snapshot())
+    return known
+
+
+@dataclass
+class Run:
+    """The scenario on a disk, each operation repeated on the same optimizer until it succeeds."""
+
+    disk: Disk
+    errors: list[str] = field(default_factory=list)
+
+    def go(self, fault=None, begun=False):
+        """With a fault from the beginning, or from when the study is there; what is known at the end."""
+        if fault is not None and not begun:
+            self.disk.fail(*fault)
+        opt = self.insist(lambda: study(self.disk.folder))
+        if fault is not None and begun:
+            self.disk.fail(*fault)
+        for step in range(3 * STEPS):
+            self.insist(lambda step=step: self.tick(opt, step))
+        known = opt._snapshot()
+        opt.close()
+        return known
+
+    def tick(self, opt, step):
+        moment = opt.clock.now()
+        try:
+            use(opt, step)
+        except eb.StorageError:
+            opt.clock._now = moment  # as if it had not been tried
+            raise
+
+    def insist(self, act):
+        for attempt in range(3):
+            try:
+                return act()
+            except eb.StorageError as error:
+                self.errors.append(str(error))
+                if attempt == 1:
+                    self.disk.heal()
+        raise AssertionError(f"it does not go on after healing: {self.errors}")
+
+
+def whole(folder):
+    """The study as the standard library's SQLite and a new process would see it."""
+    with closing(sqlite3.connect(folder / "study.db")) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+    return eb.Optimizer.open(f"sqlite:///{folder}/study.db", "edge")
+
+
+def counted(folder, pages, begun=False):
+    """How many operations the scenario takes on a disk that works."""
+    disk = Disk(folder, pages)
+    disk.folder.mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(database, "connect", disk.connect)
+        Run(disk).go((None, "EIO", False), begun)
+    return disk.counted
+
+
+@pytest.mark.parametrize(
+    ("error", "lasting", "pages"),
+    [("ENOSPC", True, None), ("EIO", False, None), ("ENOSPC", False, 8), ("EIO", True, 8), ("EIO", False, 8)],
+    ids=lambda value: {None: "no checkpoint", 8: "checkpoints", True: "until healed", False: "once"}.get(value, value),
+)
+def test_a_write_that_fails_is_reported_and_leaves_no_trace(error, lasting, pages, folder, undisturbed, monkeypatch):
+    heard = unheard = full = 0
+    begun = pages is not None  # without checkpoints, the making of the study is tried too
+    for at in range(counted(folder / "plain", pages, begun)):
+        disk = Disk(folder / str(at), pages)
+        disk.folder.mkdir()
+        run = Run(disk)
+        with monkeypatch.context() as patch:
+            patch.setattr(database, "connect", disk.connect)
+            known = run.go((at, error, lasting), begun)
+        must_be_heard = any(to_be_heard for _, to_be_heard in disk.struck)
+        assert disk.struck, at
+        assert bool(run.errors) == must_be_heard, (at, disk.struck, run.errors)
+        said = {words for message in run.errors for words in SAYS.values() if words in message}
+        assert said <= {SAYS[error], SAYS["EIO"]}, run.errors
+        assert bool(said) == bool(run.errors)
+        full += SAYS["ENOSPC"] in said
+        heard += must_be_heard
+        unheard += not all(to_be_heard for _, to_be_heard in disk.struck)
+        with closing(whole(disk.folder)) as again:
+            assert again._snapshot() == known == undisturbed[-1], (at, disk.struck)
+    assert heard > (20 if begun else 50)
+    assert full > (20 if error == "ENOSPC" else -1)
+    assert unheard > (20 if begun else 5)  # in a checkpoint, which the next one makes up for
+
+
+def test_an_ask_that_lost_its_races_leaves_no_trace_either(folder, undisturbed, monkeypatch):
+    monkeypatch.setattr(optimizer, "RACES", 0)  # as if every ask had lost them
+    test_a_write_that_fails_is_reported_and_leaves_no_trace("EIO", False, None, folder, undisturbed, monkeypatch)
+
+
+# --- power cuts -------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Recording:
+    """All that the scenario does to a disk, and after how much of it each operation was acknowledged."""
+
+    done: list[Done]
+    acknowledged: list[int]
+
+    def steps_at(self, cut):
+        """How many operations had returned; -1 if not even the study was made."""
+        return sum(length <= cut for length in self.acknowledged) - 1
+
+
+def recorded(folder, monkeypatch, synchronous=None, restored=False):
+    disk = Disk(folder, checkpoint_pages=8, synchronous=synchronous)
+    disk.folder.mkdir()
+    if restored:
+        restore_backup(disk)
+    with monkeypatch.context() as patch:
+        patch.setattr(database, "connect", disk.connect)
+        opt = study(folder)
+        acknowledged = [len(disk.done)]
+        for step in range(3 * STEPS):
+            use(opt, step)
+            acknowledged.append(len(disk.done))
+            if step == 4:
+                opt.close()
+                opt = eb.Optimizer.open(f"sqlite:///{folder}/study.db", "edge", clock=opt.clock)
+        opt.close()
+    assert {d.kind for d in disk.done} >= {"write", "truncate", "link", "unlink"}
+    return Recording(disk.done, acknowledged)
+
+
+def restore_backup(disk):
+    """Begin with a copy that SQLite made, which has no write-ahead log; it is on the disk for certain."""
+    study(disk.folder).close()
+    original, copy = disk.folder / "study.db", disk.folder / "copy.db"
+    with closing(sqlite3.connect(original)) as connection:
+        connection.execute("VACUUM INTO ?", (str(copy),))
+    copy.replace(original)
+    number = disk.files[str(original)] = next(disk.numbers)
+    content = original.read_bytes()
+    disk.done += [Done("link", number, "study.db"), Done("write", number, data=content), Done("sync", number)]
+    disk.done.append(Done("sync folder"))
+
+
+def put(files, folder):
+    folder.mkdir()
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+
+
+CUTS = {
+    "nothing that was not synced": lambda done, cut: after_power_cut(done),
+    "only the process died": lambda done, cut: after_power_cut(done, keep_all=True),
+    "any part of what was not synced": lambda done, cut: after_power_cut(done, np.random.default_rng([1, cut])),
+    "another part": lambda done, cut: after_power_cut(done, np.random.default_rng([2, cut])),
+}
+
+
+def survives(cut, left, recording, place, undisturbed):
+    """Whether there is more than was acknowledged; that there is no less, and that it goes on, is checked."""
+    put(CUTS[left](recording.done[:cut], cut), place)
+    steps = recording.steps_at(cut)
+    if steps < 0:
+        study(place).close()  # whatever there is, it is not in the way
+        steps = 0
+    with closing(whole(place)) as opt:
+        there = undisturbed.index(opt._snapshot())
+        assert there in (steps, steps + 1), cut
+        goal = min(there + 2, 3 * STEPS)
+        for step in range(there, goal):
+            opt.clock._now = float(step // 3)
+            use(opt, step)
+        assert opt._snapshot() == undisturbed[goal], cut
+    return there > steps
+
+
+@pytest.mark.parametrize("left", CUTS)
+def test_what_was_acknowledged_survives_a_power_cut_at_any_moment(left, folder, undisturbed, monkeypatch):
+    recording = recorded(folder / "before", monkeypatch)
+    cuts = range(len(recording.done) + 1)
+    more = [survives(cut, left, recording, folder / str(cut), undisturbed) for cut in cuts]
+    assert any(more)  # the power went in the middle of it
+
+
+def test_a_study_that_was_restored_from_a_backup_survives_power_cuts_too(folder, undisturbed, monkeypatch):
+    recording = recorded(folder / "before", monkeypatch, restored=True)
+    for cut in range(4, len(recording.done) + 1):
+        survives(cut, "nothing that was not synced", recording, folder / str(cut), undisturbed)
+
+
+@pytest.mark.parametrize("synchronous", ["OFF", "NORMAL"])
+def test_without_syncs_a_power_cut_would_lose_what_was_acknowledged(synchronous, folder, undisturbed, monkeypatch):
+    recording = recorded(folder / "before", monkeypatch, synchronous)
+    lost = []
+    for cut in range(recording.acknowledged[0], len(recording.done) + 1):
+        put(after_power_cut(recording.done[:cut]), place := folder / str(cut))
+        try:
+            with closing(whole(place)) as opt:
+                there = undisturbed.index(opt._snapshot())
+        except eb.UnknownStudyError:
+            there = -1
+        if there < recording.steps_at(cut):
+            lost.append(cut)
+    assert len(lost) > 30
+
+
+def test_a_process_that_dies_of_a_failure_leaves_what_was_acknowledged(folder, undisturbed, monkeypatch):
+    """And maybe what was not: a commit that was written, and whose sync failed, counts for those who come later."""
+    surplus = 0
+    for at in range(counted(folder / "plain", 8)):
+        disk = Disk(folder / str(at), 8)
+        disk.folder.mkdir()
+        disk.fail(at, "EIO", True)
+        done, steps = [], -1
+        with monkeypatch.context() as patch:
+            patch.setattr(database, "connect", disk.connect)
+            try:
+                opt = study(disk.folder)
+                for step in range(3 * STEPS):
+                    steps = step
+                    use(opt, step)
+                steps = 3 * STEPS
+            except eb.StorageError:
+                done = list(disk.done)
+        if done:
+            recording = Recording(done, [0] * (steps + 1))
+            surplus += survives(len(done), "only the process died", recording, folder / f"{at} after", undisturbed)
+    assert surplus > 5

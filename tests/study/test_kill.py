@@ -1,0 +1,54 @@
+"""Processes that are killed (SIGKILL) while they write to a study: see killing.py."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from helpers import chaos
+
+SCRIPT = Path(__file__).parents[1] / "helpers" / "killing.py"
+
+
+def killed(folder, manner, kills):
+    """In a process of its own: the one that runs the tests has threads, which a fork would not take along."""
+    command = [sys.executable, "-W", "error", SCRIPT, folder, "--seed", "7", "--kills", str(kills), "--manner", manner]
+    run = subprocess.run(
+        command, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=300
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stderr == ""
+    report = json.loads(run.stdout)
+    assert report["problems"] == []
+    assert report["seen"]["kills"] >= kills
+    return report["seen"]
+
+
+@pytest.mark.parametrize(("manner", "kills"), [("one", 110), ("two", 140)])
+def test_what_a_killed_process_was_told_is_there_once(manner, kills, tmp_path):
+    seen = killed(tmp_path, manner, kills)
+    # The kills were spread over all that can happen, on both sides of the commit:
+    assert seen["tells acknowledged"] > 20
+    assert seen["asks acknowledged"] > 20
+    assert seen["lines removed"] > 0
+    assert seen["killed in: tell"] > 0
+    assert seen["killed in: ask"] > 0
+    assert seen["tells begun and not recorded"] > 0
+    assert seen["asks begun and not recorded"] > 0
+    assert seen["a log was left behind"] > 0
+
+
+def test_a_file_whose_maker_was_killed_is_not_in_the_way(tmp_path):
+    seen = killed(tmp_path, "birth", kills=60)
+    assert seen["killed in: open"] > 0
+    assert seen["no file yet"] < 60
+
+
+def test_a_service_that_is_killed_again_and_again_loses_nothing(tmp_path):
+    """Through HTTP, with clients that ask and tell on; see chaos.py, which `make chaos` runs with a thousand."""
+    outcome = chaos.unleash(tmp_path, kills=12)
+    assert outcome["kills"] == 12
+    assert outcome["tells"] > 12
+    assert outcome["asks"] > 0
