@@ -1159,7 +1159,7 @@ def test_a_report_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatc
 
 def test_a_report_is_not_written_over_the_studies(tmp_path):
     """`ebbtide report tuner.db --out tuner.db` is a slip of the hand; weeks of observations must outlive it."""
-    path = Path(made(tmp_path / "s.db", steps=2)._archive.database.path)
+    path = Path(made(tmp_path / "s.db", steps=2)._log.database.path)
     before = path.read_bytes()
     report(path, "--out", path, code=1)
     assert path.read_bytes() == before

@@ -20,7 +20,7 @@ from ebbtide.guards import Guard
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["README.md", "CONTRIBUTING.md", *(str(p.relative_to(ROOT)) for p in sorted((ROOT / "docs").rglob("*.md")))]
-JOINS = ["docs/botorch.md", "docs/optuna.md"]  # run by tests_joins, where torch and Optuna are
+INTEGRATIONS = ["docs/botorch.md", "docs/optuna.md"]  # run by tests/integrations, where torch and Optuna are
 
 
 def text(page):
@@ -35,7 +35,7 @@ def python_blocks(page):
     return blocks(page, "python")
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if python_blocks(page) and page not in JOINS])
+@pytest.mark.parametrize("page", [page for page in PAGES if python_blocks(page) and page not in INTEGRATIONS])
 def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     code = python_blocks(page)
@@ -51,7 +51,7 @@ def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch)
 def test_there_is_code_to_run():
     assert len(python_blocks("README.md")) >= 1
     assert len([page for page in PAGES if python_blocks(page)]) >= 15
-    assert all(python_blocks(page) for page in JOINS)
+    assert all(python_blocks(page) for page in INTEGRATIONS)
 
 
 def test_the_readmes_example_has_ten_lines():

@@ -318,7 +318,7 @@ def test_slow_model_work_holds_up_no_tell_of_any_study(server, client):
     with Storage.of(f"sqlite:///{server.folder}/s.db").database.transaction():
         pass  # the file is there and free
     opt = eb.Optimizer.open(f"sqlite:///{server.folder}/s.db", "slow")
-    with opt._archive.transaction():
+    with opt._log.transaction():
         for x in rng.random(1800):
             opt.tell({"x": float(x)}, float(np.sin(9 * x) + 0.1 * rng.normal()))
     opt.close()
