@@ -18,14 +18,14 @@ import uuid
 import weakref
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any, overload
+from typing import Any, Self, overload
 
 import ebbtide.errors
 from ebbtide import wire
 from ebbtide.errors import ConfigurationError, EbbtideError, ServiceError, StudyError, UnknownStudyError
 from ebbtide.records import Observation, Recommendation, Trial
 from ebbtide.space import Parameter, Space
-from ebbtide.study.definition import Direction
+from ebbtide.study.definition import Direction, check_same
 
 PASSING = (429, 502, 503, 504)  # a status that may be another one in a moment
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.5
@@ -72,15 +72,8 @@ class Client:
             return self.create(name, space, **options)
         except StudyError:
             study = self.study(name)
-        stored = study.describe()
         given = {"space": (space if isinstance(space, Space) else Space(space)).to_json()} | options
-        different = [key for key, value in given.items() if value is not None and stored[key] != value]
-        if different:
-            raise StudyError(
-                f"the study {name!r} is defined otherwise: "
-                + "; ".join(f"its {key} is {stored[key]!r}, not {given[key]!r}" for key in different)
-                + "; give what it has, or another name"
-            )
+        check_same(name, study.describe(), {key: value for key, value in given.items() if value is not None})
         return study
 
     def study(self, name: str) -> "RemoteStudy":
@@ -145,6 +138,15 @@ class Client:
         """Close this thread's connection; the next call opens it again."""
         self._connection().close()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Client of {self.url}>"
+
 
 class RemoteStudy:
     """A study of a service: ask, tell, recommend."""
@@ -156,7 +158,17 @@ class RemoteStudy:
         return self.client.call(method, _path(self.name) + path, body)
 
     def close(self) -> None:
+        """Close this thread's connection to the service."""
         self.client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<RemoteStudy {self.name!r} of {self.client.url}>"
 
     def describe(self) -> dict[str, Any]:
         """How it is defined, and what has happened."""
@@ -194,8 +206,8 @@ class RemoteStudy:
             raise ebbtide.errors.ObservationError(f"{what} with the value {value!r} is no JSON: {error}") from None
 
     def trial(self, trial_id: str) -> Trial:
-        """A trial to tell a value of, by its id alone; the service knows the rest."""
-        return Trial(trial_id, {}, math.nan)
+        """A trial that was asked for, by its id."""
+        return Trial(**self._call("GET", f"/trials/{urllib.parse.quote(trial_id, safe='')}"))
 
     @cached_property
     def clock(self) -> "ServiceClock":
@@ -219,6 +231,7 @@ class RemoteStudy:
 
     @property
     def history(self) -> list[Observation]:
+        """Everything told, in the order told."""
         return list(self.observations())
 
     def state(self) -> dict[str, Any]:

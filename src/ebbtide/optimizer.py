@@ -14,20 +14,17 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import median
 from typing import Any, Self, overload
 
-import numpy as np
-
 from ebbtide.algorithms import Algorithm
-from ebbtide.checks import as_finite, is_text
-from ebbtide.clock import Clock, SystemClock, wait_until
+from ebbtide.checks import as_finite
+from ebbtide.clock import Clock, SystemClock
 from ebbtide.errors import (
     CallbackWarning,
     ClockWarning,
     ConfigurationError,
-    EbbtideWarning,
     ObservationError,
     SnapshotError,
     TrialError,
@@ -35,34 +32,16 @@ from ebbtide.errors import (
 from ebbtide.gp.arrays import Array
 from ebbtide.records import Asked, Event, Model, Observation, Recommendation, Told, Trial
 from ebbtide.space import Parameter, Params, Space
-from ebbtide.study import codec, log, snapshot
-from ebbtide.study.active import ActiveSet, Dataset
+from ebbtide.study import codec, loop, snapshot, tells
+from ebbtide.study.active import Dataset
+from ebbtide.study.asks import Plan
 from ebbtide.study.definition import Definition, Direction, checked_algorithm, checked_count, define
-from ebbtide.study.engine import Engine, Step
-from ebbtide.study.log import Ask, Log, MemoryLog, told_before, told_under
-from ebbtide.study.progress import Progress
-from ebbtide.study.state import State
+from ebbtide.study.engine import Engine
+from ebbtide.study.log import Ask, Log, MemoryLog
+from ebbtide.study.step import Step
 from ebbtide.study.storage import SqliteLog, Storage
 
-GRACE = 5.0  # seconds by which a time told may be ahead of the system clock
-YEAR_2000 = 946_684_800.0
-STALLED = 100  # evaluations without the clock moving, before `optimize` gives up
 RACES = 3  # asks of other processes that an ask may lose against, before it locks them out
-MAX_KEY = 200  # characters of an idempotency key
-
-
-@dataclass(frozen=True)
-class Plan:
-    """An ask that is being worked out: from what is known after so many asks and tells, at a time."""
-
-    engine: Engine
-    now: float
-    until: float
-    asks: int
-    told: int
-
-    def step(self) -> Step:
-        return self.engine.step(self.now, self.until)
 
 
 class Optimizer:
@@ -102,7 +81,7 @@ class Optimizer:
             self._begin(Engine(definition), MemoryLog(), SystemClock() if clock is None else clock, callbacks)
             return
         unsaid = [key for key, value in (("seed", seed), ("n_initial", n_initial)) if value is None]
-        log = Storage.of(storage).create_or_open(name, definition, unsaid)
+        log = Storage.of(storage, create=True).create_or_open(name, definition, unsaid)
         self._resume(log, clock, definition.algorithm, callbacks)
 
     @classmethod
@@ -129,7 +108,7 @@ class Optimizer:
         callbacks: Iterable[Callable[[Event], object]],
     ) -> None:
         engine = Engine(Definition.from_json(log.definition, algorithm))
-        engine.state = log.restore(engine.active)
+        engine.restore(*log.checkpoint())
         restored = codec.restore_clock(engine.definition.clock, clock, engine.state.latest_reading)
         self._begin(engine, log, restored, callbacks)
 
@@ -173,57 +152,48 @@ class Optimizer:
         lost = 0
         while True:
             with nullcontext() if lost < RACES else self._log.transaction():
-                plan = self.plan(until)
+                plan = self._plan(until)
                 ask = self._record(plan, plan.step(), lease)
             if ask is not None:
-                return self._learn(ask)
+                return self._apply(ask)
             lost += 1
 
-    def plan(self, until: float = math.inf) -> Plan:
+    def _plan(self, until: float = math.inf) -> Plan:
         """What an ask needs to be worked out, here or in another process."""
         self._catch_up()
-        return Plan(self._engine, self._read_clock(), until, self._state.asks, self._active.told)
+        return Plan(self._engine, self._read_clock(), until, self._engine.state.asks, self._engine.active.told)
 
-    def commit(self, plan: Plan, step: Step, lease: float | None = None) -> Trial | None:
+    def _commit(self, plan: Plan, step: Step, lease: float | None = None) -> Trial | None:
         """Record what a plan came to. None if somebody else has asked meanwhile: then it is to be planned anew."""
         ask = self._record(plan, step, lease)
-        return None if ask is None else self._learn(ask)
+        return None if ask is None else self._apply(ask)
 
     def _record(self, plan: Plan, step: Step, lease: float | None) -> Ask | None:
-        params = self.space.decode(step.x)
+        """Write the ask to the log; None if somebody else has asked since the plan was made."""
         landed = self._read_clock()
         with self._log.transaction():
             self._catch_up()
-            if self._state.asks != plan.asks:
+            if self._engine.state.asks != plan.asks:
                 return None
-            time = landed if step.wait is None else max(landed, step.wait)
-            trial = Trial(str(plan.asks), params, time, None if lease is None else time + lease)
-            lines: list[int] = self._active.lines[step.rows].tolist()
-            removed = tuple(zip(lines, step.scores, strict=True))
-            after = step.after(self._state, plan.now, landed)
-            until = None if plan.until == math.inf else plan.until
-            ask = Ask(trial, plan.told, plan.now, until, landed, removed, after)
-            self._log.asked(ask)
+            ask = plan.outcome(step, self._engine, landed, lease)
+            self._log.record_ask(ask)
         return ask
 
-    def _learn(self, ask: Ask) -> Trial:
+    def _apply(self, ask: Ask) -> Trial:
         """Only here does anything change: whatever failed before has left no trace."""
-        lines = [line for line, _ in ask.removed]
-        self._engine.state = ask.state
-        self._active.remove(lines)
-        self._active.open(ask.trial)
+        self._engine.apply(ask)
         handed_out = replace(ask.trial, params=dict(ask.trial.params))
         if self.callbacks:
-            gone = tuple(self._log.observations(lines))
-            self._emit(Asked(handed_out, max(0.0, ask.landed - ask.now), len(self._active), gone))
+            gone = tuple(self._log.observations([line for line, _ in ask.removed]))
+            self._emit(Asked(handed_out, max(0.0, ask.landed - ask.now), len(self._engine.active), gone))
         return handed_out
 
     def _catch_up(self) -> None:
         """Learn what others have recorded in the same log."""
-        updates = self._log.updates(self._state.asks, self._active.told)
+        updates = self._log.updates(self._engine.state.asks, self._engine.active.told)
         self._engine.learn(updates)
         if (updates.asks or updates.tells) and isinstance(self.clock, SystemClock):
-            self.clock.never_before(self._latest_reading)
+            self.clock.never_before(self._engine.latest_reading)
 
     # --- tell: only records -------------------------------------------------------------------------------
 
@@ -241,74 +211,24 @@ class Optimizer:
         Telling a trial the same value again changes nothing. `failed=True` records that there is no value. A `key`
         makes it safe to tell parameters again after a failure: what was told under the same key is not told twice.
         """
-        outcome, key = self._checked_value(value, failed), _checked_key(key)
+        outcome, key = tells.checked_value(value, failed), tells.checked_key(key)
         with self._log.transaction():
             self._catch_up()
             now = self._read_clock()
-            observation = self._observation(trial, outcome, time, now, key)
+            told = tells.Tell(trial, outcome, time, key, system_clock=isinstance(self.clock, SystemClock))
+            observation = told.observation(self._engine, self._log, now)
             if observation is None:
                 return
-            self._log.record(observation, now, self._active.told, self._state.asks)
-        self._active.record(observation)
-        self._note_reading(now)
+            self._log.record_tell(observation, now, self._engine.active.told, self._engine.state.asks)
+        self._engine.record(observation, now)
         self._emit(Told(replace(observation, params=dict(observation.params))))
-
-    def _observation(
-        self, trial: Trial | Mapping[str, Any], outcome: float | None, time: float | None, now: float, key: str | None
-    ) -> Observation | None:
-        """What is told, checked; None if it was told before."""
-        moment = now if time is None else self._checked_time(time, now)
-        trial_id = trial.id if isinstance(trial, Trial) else None
-        params = trial.params if isinstance(trial, Trial) else self.space.check(trial)
-        if key is not None and told_under(self._log, key, trial_id, params, outcome):
-            return None
-        if isinstance(trial, Trial):
-            asked = self._active.pending.get(trial.id)  # nearly always: without a look into the log
-            if asked is None or asked.params != trial.params:
-                if told_before(self._log, trial, outcome):
-                    return None
-                asked = self.trial(trial.id)
-            params = asked.params
-            if time is None:
-                # A trial's own moment was read off this clock, which may have gone back since: it is not in question.
-                latest = max(now, self._latest_reading)
-                # A query that is called off before its moment (ABO waits) has failed now.
-                moment = min(asked.time, latest) if outcome is None else self._checked_time(asked.time, latest)
-        return Observation(params, moment, outcome, trial_id, key=key)
 
     def trial(self, trial_id: str) -> Trial:
         """A trial that was asked for, by its id."""
         asked = self._log.trial(trial_id)
         if asked is None:
-            raise TrialError(f"trial {trial_id!r} was never asked for; ids are those that ask() gave")
-        return asked
-
-    def _checked_value(self, value: Any, failed: bool) -> float | None:
-        if failed:
-            if value is not None:
-                raise ObservationError(f"value={value!r} and failed=True: a failed evaluation has no value")
-            return None
-        outcome = as_finite(value)
-        if outcome is None:
-            raise ObservationError(f"value={value!r}: tell a finite number, or failed=True if there is none")
-        return outcome
-
-    def _checked_time(self, time: Any, now: float) -> float:
-        moment = as_finite(time)
-        if moment is None:
-            raise ObservationError(f"time={time!r}: give a finite number, in the clock's unit")
-        system = isinstance(self.clock, SystemClock)
-        if moment > now + (GRACE if system else 0.0):
-            raise ObservationError(
-                f"time={time!r} is {moment - now:g} after now ({now!r}): nothing is observed in the future; "
-                "wait until then, or check the clock's unit"
-            )
-        if system and moment < YEAR_2000:
-            raise ObservationError(
-                f"time={time!r} is before the year 2000 by the system's clock, which counts seconds since 1970; "
-                "for time of your own, pass clock=eb.ManualClock()"
-            )
-        return min(moment, now)
+            raise TrialError(f"trial {trial_id!r} was never asked for; use an id that ask() gave")
+        return replace(asked, params=dict(asked.params))
 
     # --- pure reads ---------------------------------------------------------------------------------------
 
@@ -343,7 +263,7 @@ class Optimizer:
     @property
     def dataset(self) -> Dataset:
         """The active observations: `.x` (unit cube), `.t`, `.y`."""
-        return self._active.dataset
+        return self._engine.active.dataset
 
     @property
     def history(self) -> list[Observation]:
@@ -353,22 +273,22 @@ class Optimizer:
     @property
     def asked(self) -> int:
         """How many trials were ever asked for."""
-        return self._state.asks
+        return self._engine.state.asks
 
     @property
     def told(self) -> int:
         """How many observations were ever told: the history's length, at no cost."""
-        return self._active.told
+        return self._engine.active.told
 
     @property
     def pending(self) -> int:
         """How many of the last thousand trials are neither told nor failed."""
-        return len(self._active.pending)
+        return len(self._engine.active.pending)
 
     @property
     def response(self) -> float | None:
         """The usual time from an ask to its answer, in the clock's unit."""
-        return median(self._state.responses) if self._state.responses else None
+        return median(self._engine.state.responses) if self._engine.state.responses else None
 
     @property
     def model(self) -> Model:
@@ -385,7 +305,7 @@ class Optimizer:
     @property
     def guards(self) -> dict[str, int]:
         """How often each safeguard stepped in (docs: Troubleshooting)."""
-        return dict(self._state.guards)
+        return dict(self._engine.state.guards)
 
     # --- the loop, for those who do not need their own ----------------------------------------------------
 
@@ -401,50 +321,22 @@ class Optimizer:
 
         An exception of the objective is recorded as a failed evaluation and raised, unless `catch` lists it.
         """
-        if (as_finite(duration) or 0.0) <= 0.0:
-            raise ConfigurationError(f"duration={duration!r}: give a positive time, in the clock's unit")
-        start = self._read_clock()
-        shown = Progress(duration, progress)
-        stalled = 0
-        while (elapsed := self._read_clock() - start) < duration:
-            trial = self.ask(until=start + duration)
-            if trial.time > self._latest_reading:  # a later moment was chosen; a clock that went back is not waited for
-                wait_until(self.clock, trial.time)
-            try:
-                value = objective(dict(trial.params), trial.time)
-            except BaseException as error:
-                self.tell(trial, failed=True)
-                if not isinstance(error, catch):
-                    raise
-            else:
-                self._tell_or_fail(trial, value)
-            stalled = stalled + 1 if self._read_clock() - start == elapsed else 0
-            if stalled >= STALLED:
-                raise ConfigurationError(
-                    f"the clock stands still at {start + elapsed!r}: {duration!r} never passes; "
-                    "with a ManualClock, let the objective advance it"
-                )
-            shown.update(elapsed, self)
-        shown.close()
-        return self.recommend()
-
-    def _tell_or_fail(self, trial: Trial, value: Any) -> None:
-        try:
-            self.tell(trial, value)
-        except ObservationError as error:
-            warnings.warn(f"recorded as a failed evaluation: {error}", EbbtideWarning, stacklevel=3)
-            self.tell(trial, failed=True)
+        return loop.optimize(
+            self,
+            objective,
+            duration,
+            now=self._read_clock,
+            latest=lambda: self._engine.latest_reading,
+            progress=progress,
+            catch=catch,
+        )
 
     # --- durability ---------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a JSON file, atomically. `load` goes on as if nothing had happened."""
-        self._note_reading(self._read_clock())
-        snapshot.write(path, self._snapshot())
-
-    def _snapshot(self) -> dict[str, Any]:
-        recorded = {"state": self._state.to_json(), "active": self._active.lines.tolist()}
-        return self.definition.to_json() | recorded | log.to_json(self._log)
+        self._engine.note(self._read_clock())
+        snapshot.write(path, snapshot.payload_of(self._engine, self._log))
 
     @classmethod
     def load(
@@ -459,48 +351,39 @@ class Optimizer:
         given = None if algorithm is None else checked_algorithm(algorithm)
         optimizer = cls.__new__(cls)
         try:
-            engine = Engine(Definition.from_json(payload, given))
-            engine.state = State.from_json(payload["state"])
-            active = engine.active
-            memory = log.from_json(payload, active.record)
-            active.remove(np.setdiff1d(active.lines, payload["active"]).tolist())
-            for trial in memory.pending():
-                active.open(trial)
+            engine, log = snapshot.rebuild(payload, given)
             restored = codec.restore_clock(payload["clock"], clock, engine.state.latest_reading)
-            optimizer._begin(engine, memory, restored, callbacks)
+            optimizer._begin(engine, log, restored, callbacks)
         except (KeyError, TypeError, IndexError) as error:
             raise SnapshotError(f"{path} lacks a part of its state ({error!r}); use an earlier copy") from error
         return optimizer
 
     def close(self) -> None:
-        """Close the storage, if there is one. What was told is there already: nothing is lost without it."""
+        """Close the storage, if there is one. Nothing is lost without it: every tell is on the disk already."""
         self._log.close()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        algorithm = codec.name_of(self.algorithm) or "an algorithm of your own"
+        names = ", ".join(self.space.parameters)
+        return (
+            f"<{type(self).__name__}: {self.direction} over {names} by {algorithm}; "
+            f"{self.asked} asked, {self.told} told, {len(self._engine.active)} active>"
+        )
+
     # --- small parts --------------------------------------------------------------------------------------
-
-    @property
-    def _state(self) -> State:
-        return self._engine.state
-
-    @property
-    def _active(self) -> ActiveSet:
-        return self._engine.active
 
     def _read_clock(self) -> float:
         reading = self.clock.now()
         if (moment := as_finite(reading)) is None:
             warnings.warn(f"the clock shows {reading!r}; its latest reading is used", ClockWarning, stacklevel=3)
-            return self._latest_reading if math.isfinite(self._latest_reading) else 0.0
+            return self._engine.latest_reading if math.isfinite(self._engine.latest_reading) else 0.0
         return moment
-
-    def _note_reading(self, reading: float) -> None:
-        """Only what changes the state may note the time: a read, or a refused tell, leaves no trace."""
-        self._engine.state = self._state.noting(reading)
-
-    @property
-    def _latest_reading(self) -> float:
-        latest = self._state.latest_reading
-        return -math.inf if latest is None else latest
 
     def _emit(self, event: Event) -> None:
         for callback in self.callbacks:
@@ -508,9 +391,3 @@ class Optimizer:
                 callback(event)
             except Exception as error:
                 warnings.warn(f"callback {callback!r} raised {error!r}; going on", CallbackWarning, stacklevel=4)
-
-
-def _checked_key(key: Any) -> str | None:
-    if key is not None and not (isinstance(key, str) and 0 < len(key) <= MAX_KEY and is_text(key)):
-        raise ObservationError(f"key={key!r}: give a text of 1 to {MAX_KEY} characters, another for each tell")
-    return key

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from ebbtide import algorithms
 from ebbtide.errors import ConfigurationError
 from ebbtide.optimizer import Optimizer
 from ebbtide.records import Observation, Recommendation, Trial
@@ -45,7 +44,7 @@ def study(summary: Summary) -> dict[str, Any]:
         "name": summary.name,
         "space": definition["space"],
         "direction": definition["direction"],
-        "algorithm": _known_as(definition["algorithm"]),
+        "algorithm": codec.name_described(definition["algorithm"]) or definition["algorithm"],
         "seed": definition["seed"],
         "n_initial": definition["n_initial"],
         "clock": definition["clock"],
@@ -57,14 +56,6 @@ def study(summary: Summary) -> dict[str, Any]:
         "removed": summary.removed,
         "last_told": summary.last_told,
     }
-
-
-def _known_as(description: dict[str, Any]) -> str | dict[str, Any]:
-    """The name of an algorithm; its parts, if it has none."""
-    for name in algorithms.names():
-        if codec.algorithm_to_json(algorithms.get(name)) == description:
-            return name
-    return description
 
 
 def model(optimizer: Optimizer) -> dict[str, Any]:

@@ -73,8 +73,8 @@ class Disk(apsw.VFS):
 
     # --- a VFS --------------------------------------------------------------------------------------------
 
-    def connect(self, path, read_only=False):
-        return Connection(self, path, read_only)
+    def connect(self, path, mode="rw"):
+        return Connection(self, path, mode)
 
     def xOpen(self, name, flags):
         return File(self, name, flags)
@@ -136,10 +136,10 @@ class File(apsw.VFSFile):
 class Connection:
     """What ebbtide.study.storage.database uses of sqlite3.Connection."""
 
-    def __init__(self, disk, path, read_only):
+    def __init__(self, disk, path, mode):
         self.disk = disk
-        mode = "ro" if read_only else "rwc"
-        flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        writing = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if mode == "rwc" else 0)
+        flags = apsw.SQLITE_OPEN_READONLY if mode == "ro" else writing
         uri = f"{Path(path).absolute().as_uri()}?mode={mode}"
         self.real = _speaking(apsw.Connection, uri, vfs=disk.name, flags=flags | apsw.SQLITE_OPEN_URI)
         self.real.set_busy_timeout(1000)

@@ -6,6 +6,7 @@ import time
 import numpy as np
 import pytest
 from helpers.drifting import drive
+from helpers.studies import contents
 
 import ebbtide as eb
 
@@ -21,7 +22,7 @@ def opt():
 
 
 def photograph(opt):
-    return repr((opt._state.to_json(), opt._snapshot()))
+    return repr(contents(opt))
 
 
 def refused(opt, error, says, call):

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ebbtide.records import Observation, Recommendation
+from ebbtide.study.active import Checkpoint
 from ebbtide.study.definition import Definition
 from ebbtide.study.engine import Engine
 from ebbtide.study.log import Ask
@@ -24,7 +25,7 @@ class FollowedStudy:
     def __init__(self, log: SqliteLog) -> None:
         self.log = log
         self.engine = Engine(Definition.from_json(log.definition))
-        self.engine.state = log.restore(self.engine.active)
+        self.engine.restore(*log.checkpoint())
         self._recommended: OrderedDict[int, Recommendation] = OrderedDict()
 
     def catch_up(self) -> None:
@@ -62,10 +63,8 @@ class FollowedStudy:
         while len(self._recommended) > REMEMBERED:
             self._recommended.popitem(last=False)
 
-    def _as_of(self, ask: Ask, active: dict[int, Observation]) -> Engine:
+    def _as_of(self, ask: Ask, observations: dict[int, Observation]) -> Engine:
         engine = Engine(self.engine.definition)
-        engine.state = ask.state
-        for line, observation in active.items():
-            engine.active.restore(line, replace(observation, removed_at=None))
-        engine.active.told = ask.told
+        active = {line: replace(observation, removed_at=None) for line, observation in observations.items()}
+        engine.restore(ask.state, Checkpoint(told=ask.told, active=active))
         return engine

@@ -263,23 +263,23 @@ class _Belief:
                 stacklevel=2,
             )
         gone = [line for line in active.lines.tolist() if record.finished[line].number in record.forgotten]
-        if gone:
-            active.remove(gone)
+        state = self.engine.state
         if record.latest_note is not None:
             number, note = record.latest_note
-            if number >= self.engine.state.asks and note["of"] == self.signature:
-                self.engine.state = State.from_json(note["state"])
+            if number >= state.asks and note["of"] == self.signature:
+                state = State.from_json(note["state"])
+        self.engine.advance(state, gone)
 
     def _hear(self, trial: FrozenTrial) -> bool:
         """What a finished trial says of this search space, if anything; whether it could be dated, if it must be."""
         time, complete = self.record.time(trial), trial.state == TrialState.COMPLETE
         if time is not None and trial.number in self.record.forgotten:
-            self.engine.active.record_forgotten(time)
+            self.engine.record(Observation({}, time, 0.0, removed_at=time))
             return True
         params = self._ours(trial.params)
         value = as_finite(trial.value) if complete else None
         told = Observation({}, 0.0, None) if time is None or params is None else Observation(params, time, value)
-        self.engine.active.record(told)
+        self.engine.record(told)
         return time is not None or not complete
 
     def _ours(self, params: Params) -> Params | None:
@@ -293,9 +293,8 @@ class _Belief:
     def ask(self, trial: FrozenTrial, now: float, clock: Clock) -> dict[str, Any]:
         """What the next trial should be, as a note to leave before it is learnt."""
         engine = self.engine
-        engine.state = replace(engine.state, asks=trial.number)  # random numbers are those of the trial
-        engine.active.pending = {p.id: p for p in map(self._pending, self.record.running) if p is not None}
-        engine.active.settle(str(trial.number))
+        others = [each for each in self.record.running if each.number != trial.number]
+        engine.expect(trial.number, [p for p in map(self._pending, others) if p is not None])
         step = engine.step(now, until=now)  # Optuna measures at once
         landed = clock.now()
         lines = engine.active.lines[step.rows].tolist()
@@ -309,7 +308,7 @@ class _Belief:
 
     def learn(self, note: Mapping[str, Any]) -> None:
         self.record.forgotten.update(note["forgot"])
-        self.engine.state = State.from_json(note["state"])
+        self.engine.advance(State.from_json(note["state"]), ())
 
     def _pending(self, trial: FrozenTrial) -> Trial | None:
         note = trial.system_attrs.get(NOTE, {})

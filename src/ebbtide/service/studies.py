@@ -12,15 +12,16 @@ from typing import Any, TypeVar
 
 from ebbtide import wire
 from ebbtide.errors import ConfigurationError, StudyError
-from ebbtide.optimizer import Optimizer, Plan
+from ebbtide.optimizer import Optimizer
 from ebbtide.records import Recommendation, Trial
 from ebbtide.service import workers
 from ebbtide.service.queues import AskQueues
 from ebbtide.service.reader import Reader
 from ebbtide.service.workers import Workers
 from ebbtide.service.writer import Writer
+from ebbtide.study.asks import Plan
 from ebbtide.study.definition import Definition
-from ebbtide.study.engine import Step
+from ebbtide.study.step import Step
 from ebbtide.study.storage import Storage
 
 T = TypeVar("T")
@@ -31,7 +32,7 @@ MAX_OPEN = 256  # studies kept in memory; the others are opened again when neede
 class Studies(Reader):
     def __init__(self, url: str, processes: int, max_studies: int, max_width: int) -> None:
         self.max_studies, self.max_width = max_studies, max_width
-        self._storage = Storage.of(url)  # first, for it makes the file
+        self._storage = Storage.of(url, create=True)  # first, because it creates the file
         super().__init__(url)
         self._open: OrderedDict[int, Optimizer] = OrderedDict()  # by study; touched by the writing thread only
         self._writer = Writer(self._storage.database, self._open.clear)
@@ -96,14 +97,14 @@ class Studies(Reader):
         return await self._write(lambda: self._commit(name, study, plan, step, lease))
 
     def _plan(self, name: str) -> tuple[int, Plan, bytes]:
-        plan = self._optimizer(name).plan()
+        plan = self._optimizer(name)._plan()
         return self._storage.identify(name), plan, pickle.dumps(plan)
 
     def _commit(self, name: str, study: int, plan: Plan, step: Step, lease: float | None) -> Trial | None:
         """By the optimizer of now: the one that planned may have been put away meanwhile, to make room for others."""
         if self._storage.identify(name) != study:  # deleted since, and made anew
             return None
-        return self._optimizer(name).commit(plan, step, lease)
+        return self._optimizer(name)._commit(plan, step, lease)
 
     async def tell(
         self,
@@ -129,7 +130,7 @@ class Studies(Reader):
         return await self._workers.do(workers.recommend, packed, now)
 
     def _known(self, name: str) -> tuple[bytes, float]:
-        plan = self._optimizer(name).plan()
+        plan = self._optimizer(name)._plan()
         return pickle.dumps(plan.engine), plan.now
 
     async def model(self, name: str) -> dict[str, Any]:

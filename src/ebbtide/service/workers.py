@@ -13,9 +13,10 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from ebbtide.errors import WorkerError
-from ebbtide.optimizer import Plan
 from ebbtide.records import Recommendation
-from ebbtide.study.engine import Engine, Step
+from ebbtide.study.asks import Plan
+from ebbtide.study.engine import Engine
+from ebbtide.study.step import Step
 
 T = TypeVar("T")
 NICENESS = 10  # a tell goes before a model

@@ -23,7 +23,9 @@ class Space:
     """
 
     def __init__(self, parameters: Mapping[str, Parameter]) -> None:
-        if not isinstance(parameters, Mapping) or not parameters:
+        if not isinstance(parameters, Mapping):
+            raise SpaceError(f'space={parameters!r}: give a dict such as {{"power": eb.Float(0.0, 10.0)}}')
+        if not parameters:
             raise SpaceError('the space is empty; give a dict such as {"power": eb.Float(0.0, 10.0)}')
         for name, parameter in parameters.items():
             if not isinstance(name, str) or not name or not is_text(name):

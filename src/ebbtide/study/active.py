@@ -4,8 +4,8 @@ Its size is bounded by what is active, however long a study runs; everything eve
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import fmean
 
@@ -69,15 +69,49 @@ class Table:
         return Dataset(*copies)
 
 
+@dataclass(frozen=True)
+class Checkpoint:
+    """What an active set is restored from; a log finds it without replaying the history."""
+
+    told: int = 0
+    values_told: int = 0
+    recent_times: Sequence[float] = ()  # of the newest values, in the order told
+    first: float = np.inf  # time of the earliest value of the whole history
+    last: float = -np.inf  # and of the latest
+    active: Mapping[int, Observation] = field(default_factory=dict)  # by line, in the order told
+    pending: Sequence[Trial] = ()
+
+    @classmethod
+    def of(cls, history: Sequence[Observation], pending: Iterable[Trial]) -> "Checkpoint":
+        """The checkpoint of a history that is all in memory."""
+        times = [observation.time for observation in history if not observation.failed]
+        return cls(
+            told=len(history),
+            values_told=len(times),
+            recent_times=times[-RECENT:],
+            first=min(times, default=np.inf),
+            last=max(times, default=-np.inf),
+            active={line: observation for line, observation in enumerate(history) if observation.active},
+            pending=tuple(pending),
+        )
+
+
 class ActiveSet:
-    def __init__(self, space: Space) -> None:
+    """Only the engine writes to it; everybody may read it."""
+
+    def __init__(self, space: Space, checkpoint: Checkpoint | None = None) -> None:
+        start = checkpoint or Checkpoint()
         self.space = space
-        self.told = 0  # lines of the history
-        self.values_told = 0  # of those, how many did not fail
+        self.told = start.told  # lines of the history
+        self.values_told = start.values_told  # of those, how many did not fail
         self.pending: dict[str, Trial] = {}
         self._active = Table(space.width)
-        self._recent_times: deque[float] = deque(maxlen=RECENT)
-        self._first, self._last = np.inf, -np.inf
+        self._recent_times: deque[float] = deque(start.recent_times, maxlen=RECENT)
+        self._first, self._last = start.first, start.last
+        for line, observation in start.active.items():
+            self._activate(line, observation)
+        for trial in start.pending:
+            self.open(trial)
 
     @property
     def dataset(self) -> Dataset:
@@ -86,7 +120,7 @@ class ActiveSet:
 
     @property
     def lines(self) -> Rows:
-        """The line in the history of each active observation: the how-manieth told it was."""
+        """The line in the history of each active observation: its position in the order told."""
         return self._active.lines
 
     def __len__(self) -> int:
@@ -94,12 +128,13 @@ class ActiveSet:
         return len(self._active)
 
     def open(self, trial: Trial) -> None:
+        """Count a trial as pending."""
         self.pending[trial.id] = trial
         while int(trial.id) - int(oldest := next(iter(self.pending))) >= REMEMBERED_ASKS:
             del self.pending[oldest]
 
     def settle(self, trial_id: str) -> None:
-        """It was told, or has failed."""
+        """The trial was told, or has failed."""
         self.pending.pop(trial_id, None)
 
     def newest_pending(self) -> Iterator[Trial]:
@@ -107,27 +142,19 @@ class ActiveSet:
         return reversed(self.pending.values())
 
     def record(self, observation: Observation) -> None:
-        """The next line of the history; an active row unless it failed."""
-        self.restore(self.told, observation)
-        if observation.value is not None:
-            self.count_values(1, [observation.time], observation.time, observation.time)
+        """The next line of the history; an active row unless it failed, or is known to have been removed since."""
+        time = observation.time
+        if observation.active:
+            self._activate(self.told, observation)
+        if not observation.failed:
+            self.values_told += 1
+            self._recent_times.append(time)
+            self._first, self._last = min(self._first, time), max(self._last, time)
         if observation.trial_id is not None:
             self.settle(observation.trial_id)
         self.told += 1
 
-    def record_forgotten(self, time: float) -> None:
-        """The next line of the history, of which is known that it was removed since."""
-        self.count_values(1, [time], time, time)
-        self.told += 1
-
-    def count_values(self, number: int, newest_times: Sequence[float], first: float, last: float) -> None:
-        """Values that were told, between two times; of the newest few, the times in the order told."""
-        self.values_told += number
-        self._recent_times.extend(newest_times)
-        self._first, self._last = min(self._first, first), max(self._last, last)
-
-    def restore(self, line: int, observation: Observation) -> None:
-        """The active row of a line, which is counted elsewhere."""
+    def _activate(self, line: int, observation: Observation) -> None:
         if observation.value is not None:
             x = self.space.encode(observation.params)
             self._active.append(x, observation.time, observation.value, line)

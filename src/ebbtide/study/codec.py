@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ebbtide import algorithms
 from ebbtide.algorithms import Algorithm
 from ebbtide.clock import Clock, ManualClock, SystemClock
 from ebbtide.errors import SnapshotError
@@ -78,6 +79,17 @@ def restore_clock(recorded: str, given: Clock | None, latest: float | None) -> C
 
 def algorithm_to_json(algorithm: Algorithm) -> dict[str, Any]:
     return {f.name: describe(getattr(algorithm, f.name)) for f in dataclasses.fields(algorithm)}
+
+
+def name_of(algorithm: Algorithm) -> str | None:
+    """The name under which an algorithm is known, if it has one."""
+    return name_described(algorithm_to_json(algorithm))
+
+
+def name_described(description: Mapping[str, Any]) -> str | None:
+    """The same, for an algorithm as JSON."""
+    named = ((name, algorithm_to_json(algorithms.get(name))) for name in algorithms.names())
+    return next((name for name, known in named if known == description), None)
 
 
 def algorithm_from_json(description: Mapping[str, Any], given: Algorithm | None) -> Algorithm:

@@ -10,7 +10,7 @@ from ebbtide import algorithms
 from ebbtide.algorithms import Algorithm
 from ebbtide.checks import is_whole
 from ebbtide.clock import Clock, SystemClock
-from ebbtide.errors import ConfigurationError
+from ebbtide.errors import ConfigurationError, StudyError
 from ebbtide.space import Parameter, Space
 from ebbtide.study import codec
 
@@ -76,6 +76,17 @@ def define(
         seed=int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed,
         n_initial=2 * (searched.dim + 1) if n_initial is None else n_initial,
     )
+
+
+def check_same(name: str, stored: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """An error if a stored study differs from what is asked for."""
+    different = [key for key in given if stored[key] != given[key]]
+    if different:
+        raise StudyError(
+            f"the study {name!r} has another definition: "
+            + "; ".join(f"its {key} is {stored[key]!r}, not {given[key]!r}" for key in different)
+            + "; use the stored values, or another name"
+        )
 
 
 def checked_algorithm(algorithm: Any) -> Algorithm:

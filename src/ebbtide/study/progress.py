@@ -1,4 +1,4 @@
-"""A status line for `optimize`: one that renews itself on a terminal, one every ten seconds elsewhere."""
+"""A status line for `optimize`: renewed in place on a terminal, printed every ten seconds elsewhere."""
 
 import sys
 import time
@@ -6,7 +6,7 @@ from collections.abc import Sized
 from typing import Protocol
 
 
-class _Watched(Protocol):
+class Watched(Protocol):
     @property
     def dataset(self) -> Sized: ...
     @property
@@ -19,7 +19,7 @@ class Progress:
         self.terminal = sys.stderr.isatty()
         self.next_line = 0.0
 
-    def update(self, elapsed: float, optimizer: _Watched) -> None:
+    def update(self, elapsed: float, optimizer: Watched) -> None:
         if not self.enabled or time.monotonic() < self.next_line:
             return
         self.next_line = time.monotonic() + (0.1 if self.terminal else 10.0)

@@ -11,9 +11,27 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ebbtide.algorithms import Algorithm
 from ebbtide.errors import EbbtideError, SnapshotError
+from ebbtide.study import log as logs
+from ebbtide.study.definition import Definition
+from ebbtide.study.engine import Engine
+from ebbtide.study.log import Log, MemoryLog
 
 FORMAT, VERSION = "ebbtide-snapshot", 1
+
+
+def payload_of(engine: Engine, log: Log) -> dict[str, Any]:
+    """Everything about a study, as JSON."""
+    known = {"state": engine.state.to_json(), "active": engine.active.lines.tolist()}
+    return engine.definition.to_json() | known | logs.to_json(log)
+
+
+def rebuild(payload: Mapping[str, Any], algorithm: Algorithm | None) -> tuple[Engine, MemoryLog]:
+    """The study that `payload_of` described; an algorithm with parts of the user's own is given again."""
+    engine, log = Engine(Definition.from_json(payload, algorithm)), MemoryLog.from_json(payload)
+    engine.restore(*log.checkpoint())
+    return engine, log
 
 
 def write(path: str | os.PathLike[str], payload: Mapping[str, Any]) -> None:

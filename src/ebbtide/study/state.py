@@ -13,7 +13,7 @@ from ebbtide.gp.likelihood import Hyperparameters
 from ebbtide.gp.standardization import Standardization
 
 
-@dataclass
+@dataclass(frozen=True)
 class State:
     """The canonical state between two asks, besides the observations and the pending trials."""
 

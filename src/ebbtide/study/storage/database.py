@@ -11,60 +11,16 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ebbtide.checks import is_text
 from ebbtide.errors import ConfigurationError, StorageError, UnknownStudyError
+from ebbtide.study.storage import schema
+
+Mode = Literal["ro", "rw", "rwc"]  # as in SQLite's URIs
 
 BUSY_S = 30.0
 PREFIX = "sqlite:///"
-APPLICATION = 0x65626274  # "ebbt": tells our files from others
-VERSION = 1
-SCHEMA = """
-CREATE TABLE studies (
-    study INTEGER PRIMARY KEY AUTOINCREMENT,
-    name TEXT NOT NULL UNIQUE,
-    created REAL NOT NULL,
-    definition TEXT NOT NULL
-);
-CREATE TABLE asks (
-    study INTEGER NOT NULL REFERENCES studies ON DELETE CASCADE,
-    ask INTEGER NOT NULL,      -- 0, 1, 2, ..., the trial's id
-    told INTEGER NOT NULL,     -- how many lines of tells it had seen
-    now REAL NOT NULL,         -- the clock when it began
-    until REAL,                -- the latest moment that it might choose (NULL: any)
-    landed REAL NOT NULL,      -- and when it was answered
-    params TEXT NOT NULL,
-    time REAL NOT NULL,        -- the moment that the query is for
-    expires REAL,              -- when it stops counting as pending (NULL: after one timescale)
-    state TEXT NOT NULL,       -- the canonical state that it left behind
-    PRIMARY KEY (study, ask)
-) WITHOUT ROWID;
-CREATE TABLE tells (
-    study INTEGER NOT NULL REFERENCES studies ON DELETE CASCADE,
-    line INTEGER NOT NULL,     -- 0, 1, 2, ...
-    asks INTEGER NOT NULL,     -- how many asks came before it
-    reading REAL NOT NULL,     -- the clock when it was told
-    params TEXT NOT NULL,
-    time REAL NOT NULL,        -- the moment that the value is of
-    value REAL,                -- NULL: it failed
-    ask INTEGER,               -- NULL: it was measured elsewhere
-    key TEXT,                  -- the idempotency key, if there was one
-    PRIMARY KEY (study, line)
-) WITHOUT ROWID;
-CREATE UNIQUE INDEX a_trial_is_told_once ON tells (study, ask) WHERE ask IS NOT NULL;
-CREATE INDEX failures ON tells (study) WHERE value IS NULL;
-CREATE UNIQUE INDEX a_key_is_used_once ON tells (study, key) WHERE key IS NOT NULL;
-CREATE TABLE removals (
-    study INTEGER NOT NULL REFERENCES studies ON DELETE CASCADE,
-    line INTEGER NOT NULL,     -- of tells
-    ask INTEGER NOT NULL,      -- which removed it, at asks.now
-    relevance REAL,
-    PRIMARY KEY (study, line)
-) WITHOUT ROWID;
-CREATE INDEX removals_of_an_ask ON removals (study, ask);
-"""
-
 WHY = {
     "SQLITE_FULL": "the disk is full; nothing was recorded: make room and try again",
     "SQLITE_READONLY": "it cannot be written to; check the permissions of the file and of its folder",
@@ -87,23 +43,32 @@ def path_of(url: str) -> Path:
     return Path(name)
 
 
-def connect(path: Path, read_only: bool) -> sqlite3.Connection:
+def connect(path: Path, mode: Mode) -> sqlite3.Connection:
     """One connection, which commits when told to."""
-    mode = "ro" if read_only else "rwc"
     uri = f"{path.absolute().as_uri()}?mode={mode}"
     return sqlite3.connect(uri, uri=True, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
 
 
 class Database:
-    def __init__(self, path: Path, read_only: bool = False) -> None:
+    """A file that is there, to write to ("rw") or only to read ("ro"); "rwc" creates it if it is missing.
+
+    A file of an older ebbtide is upgraded when it is opened to write to, after a copy unless `copy` is false.
+    """
+
+    def __init__(self, path: Path, mode: Mode = "rw", *, copy: bool = True) -> None:
+        if mode != "rwc" and _is_missing(path):
+            raise StorageError(
+                f"{path} does not exist; check the path, or create a study there: "
+                "eb.Optimizer(..., storage=..., name=...), or `ebbtide create`"
+            )
         self.path = path
         self._depth = 0
         self._process = os.getpid()
         with self._clearly():
-            self._connection = connect(path, read_only)
+            self._connection = connect(path, mode)
         self._close = weakref.finalize(self, _close, self._connection, self._process)
         try:
-            self._prepare(read_only)
+            self._prepare(mode, copy)
         except BaseException:
             self.close()
             raise
@@ -113,43 +78,36 @@ class Database:
 
     # --- opening ------------------------------------------------------------------------------------------
 
-    def _prepare(self, read_only: bool) -> None:
+    def _prepare(self, mode: Mode, copy: bool) -> None:
         with self._clearly():
             self._connection.execute("PRAGMA foreign_keys = ON")
             self._connection.execute("PRAGMA synchronous = FULL")
             self._connection.execute("PRAGMA fullfsync = ON")  # macOS: a flush that reaches the disk itself
             self._connection.execute("PRAGMA trusted_schema = OFF")
-            known = self._known()
-            if not read_only:
-                self._patiently("PRAGMA journal_mode = WAL")  # a restored backup may have lost it
-            if not known and not read_only:
+            version = self._version()
+            self.version_found = version or 0  # before an upgrade
+            if version is None and mode != "rwc":
+                raise StorageError(f"{self.path} holds no studies of ebbtide; nothing was changed: check the path")
+            schema.check(self.path, version, read_only=mode == "ro")
+            if mode == "ro":
+                return
+            self._patiently("PRAGMA journal_mode = WAL")  # a restored backup may have lost it
+            if version != schema.version():
                 with self.transaction():
-                    if not self._known():  # unless another process was first
-                        self._create()
-        if read_only and not self._known():
-            raise StorageError(f"{self.path} holds no studies of ebbtide; nothing was changed: check the path")
+                    schema.upgrade(self._connection, self.path, self._version(), copy)
 
-    def _create(self) -> None:
-        for statement in SCHEMA.strip().removesuffix(";").split(";"):
-            self._connection.execute(statement)
-        self._connection.execute(f"PRAGMA application_id = {APPLICATION}")
-        self._connection.execute(f"PRAGMA user_version = {VERSION}")
-
-    def _known(self) -> bool:
-        """Whether our tables are there; an error if they are somebody else's, or newer than we know."""
-        with self.reading():  # at one moment: another process may be making them
+    def _version(self) -> int | None:
+        """The schema's version; None for an empty file. An error if the file is somebody else's."""
+        with self.reading():  # at one moment: another process may be creating the tables
             application, version = self._number("PRAGMA application_id"), self._number("PRAGMA user_version")
             empty = not self.rows("SELECT 1 FROM sqlite_schema LIMIT 1")
         if application == 0 and version == 0 and empty:
-            return False
-        if application != APPLICATION:
-            raise StorageError(f"{self.path} is a database of something else; nothing was changed: choose another file")
-        if version != VERSION:
+            return None
+        if application != schema.APPLICATION:
             raise StorageError(
-                f"{self.path} has schema version {version}, and this ebbtide knows {VERSION}; nothing was changed: "
-                "upgrade ebbtide"
+                f"{self.path} is a database of another program; nothing was changed: choose another file"
             )
-        return True
+        return version
 
     def _patiently(self, statement: str) -> None:
         """SQLite does not wait for others when it changes the journal's mode, so we do."""
@@ -240,6 +198,16 @@ class Database:
                 raise UnknownStudyError(f"{self.path}: the study was deleted meanwhile") from error
             why = next((text for name, text in WHY.items() if reason.startswith(name)), "SQLite refused")
             raise StorageError(f"{self.path}: {why} ({error})") from error
+
+
+def _is_missing(path: Path) -> bool:
+    try:
+        path.stat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        pass  # SQLite says what is wrong
+    return False
 
 
 def _close(connection: sqlite3.Connection, process: int) -> None:

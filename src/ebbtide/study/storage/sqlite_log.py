@@ -9,7 +9,7 @@ import numpy as np
 
 from ebbtide.errors import StorageError, UnknownStudyError
 from ebbtide.records import Observation, Trial
-from ebbtide.study.active import RECENT, REMEMBERED_ASKS, ActiveSet
+from ebbtide.study.active import RECENT, REMEMBERED_ASKS, Checkpoint
 from ebbtide.study.log import Ask, Updates
 from ebbtide.study.state import State
 from ebbtide.study.storage.database import WHY, Database
@@ -26,7 +26,7 @@ PENDING = " AND NOT EXISTS (SELECT 1 FROM tells t WHERE t.study = a.study AND t.
 
 
 class SqliteLog:
-    """An log in a database (see ebbtide.study.log)."""
+    """A log in a database (see ebbtide.study.log)."""
 
     def __init__(self, database: Database, study: int, definition: dict[str, Any]) -> None:
         self.database, self.study, self.definition = database, study, definition
@@ -36,10 +36,11 @@ class SqliteLog:
 
     # --- writing ------------------------------------------------------------------------------------------
 
-    def asked(self, ask: Ask) -> None:
+    def record_ask(self, ask: Ask) -> None:
         trial, number = ask.trial, int(ask.trial.id)
         self.database.run(
-            "INSERT INTO asks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO asks (study, ask, told, now, until, landed, params, time, expires, state) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(self.study, number, ask.told, ask.now, ask.until, ask.landed),
                 *(_text(trial.params), trial.time, trial.expires, _text(ask.state.to_json())),
@@ -47,13 +48,14 @@ class SqliteLog:
         )
         if ask.removed:
             rows = [(self.study, line, number, score) for line, score in ask.removed]
-            self.database.run_many("INSERT INTO removals VALUES (?, ?, ?, ?)", rows)
+            self.database.run_many("INSERT INTO removals (study, line, ask, relevance) VALUES (?, ?, ?, ?)", rows)
 
-    def record(self, observation: Observation, reading: float, line: int, asks: int) -> None:
+    def record_tell(self, observation: Observation, reading: float, line: int, asks: int) -> None:
         number = None if observation.trial_id is None else int(observation.trial_id)
         params, time, value = _text(observation.params), observation.time, observation.value
         self.database.run(
-            "INSERT INTO tells VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO tells (study, line, asks, reading, params, time, value, ask, key) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (self.study, line, asks, reading, params, time, value, number, observation.key),
         )
 
@@ -64,11 +66,11 @@ class SqliteLog:
         found = None if number is None else self.database.row(f"{TRIAL} AND a.ask = ?", (self.study, number))
         return None if found is None else _trial(found)
 
-    def told(self, trial_id: str) -> Observation | None:
+    def observation_of(self, trial_id: str) -> Observation | None:
         number = _number(trial_id)
         return None if number is None else self._one("t.ask = ?", number)
 
-    def keyed(self, key: str) -> Observation | None:
+    def observation_under(self, key: str) -> Observation | None:
         return self._one("t.key = ?", key)
 
     def _one(self, condition: str, value: int | str) -> Observation | None:
@@ -87,6 +89,9 @@ class SqliteLog:
     def history(self) -> list[Observation]:
         self._check_that_it_is_there()
         return [observation_of(row) for row in self.database.rows(f"{OBSERVATION} ORDER BY t.line", (self.study,))]
+
+    def trials(self) -> list[Trial]:
+        return list(map(_trial, self.database.rows(f"{TRIAL} ORDER BY a.ask", (self.study,))))
 
     def pending(self) -> list[Trial]:
         return list(map(_trial, self.database.rows(f"{TRIAL}{PENDING} ORDER BY a.ask", (self.study,))))
@@ -150,40 +155,38 @@ class SqliteLog:
 
     # --- resuming: the last state, and what is active and pending, without replaying the rest ------------------
 
-    def restore(self, active: ActiveSet) -> State:
-        """Fill an empty active; the state that the last ask left, with the readings since."""
+    def checkpoint(self) -> tuple[State, Checkpoint]:
         with self.database.reading():
-            self._restore_tells(active)
             last = self.database.row("SELECT max(ask) FROM asks WHERE study = ?", (self.study,))[0]
-            if last is None:
-                state, seen = State(), 0
-            else:
-                (ask,) = self.asks_since(last)
-                state, seen = ask.state, ask.told
-                recent = self.database.rows(
-                    f"{TRIAL} AND a.ask > ?{PENDING} ORDER BY a.ask", (self.study, last - REMEMBERED_ASKS)
-                )
-                for row in recent:
-                    active.open(_trial(row))
+            state, seen = (State(), 0) if last is None else self._state_after(last)
             query = "SELECT max(reading) FROM tells WHERE study = ? AND line >= ?"
             (reading,) = self.database.row(query, (self.study, seen))
-        return state if reading is None else state.noting(reading)
+            pending = () if last is None else self._pending_since(last - REMEMBERED_ASKS)
+            return state if reading is None else state.noting(reading), self._checkpoint(pending)
 
-    def _restore_tells(self, active: ActiveSet) -> None:
+    def _state_after(self, number: int) -> tuple[State, int]:
+        """The state that an ask left behind, and how many lines it had seen."""
+        (ask,) = self.asks_since(number)
+        return ask.state, ask.told
+
+    def _pending_since(self, ask: int) -> list[Trial]:
+        query = f"{TRIAL} AND a.ask > ?{PENDING} ORDER BY a.ask"
+        return list(map(_trial, self.database.rows(query, (self.study, ask))))
+
+    def _checkpoint(self, pending: Sequence[Trial]) -> Checkpoint:
         told, values, first, last = self.database.row(
             "SELECT count(*), count(value), min(time) FILTER (WHERE value IS NOT NULL), "
             "max(time) FILTER (WHERE value IS NOT NULL) FROM tells WHERE study = ?",
             (self.study,),
         )
-        active.told = told
-        if values:
-            newest = self.database.rows(
-                "SELECT time FROM tells WHERE study = ? AND value IS NOT NULL ORDER BY line DESC LIMIT ?",
-                (self.study, RECENT),
-            )
-            active.count_values(values, [time for (time,) in reversed(newest)], first, last)
-        for line, observation in self.numbered(self._active(told)).items():
-            active.restore(line, observation)
+        if not values:
+            return Checkpoint(told=told, pending=pending)
+        newest = self.database.rows(
+            "SELECT time FROM tells WHERE study = ? AND value IS NOT NULL ORDER BY line DESC LIMIT ?",
+            (self.study, RECENT),
+        )
+        times = [time for (time,) in reversed(newest)]
+        return Checkpoint(told, values, times, first, last, self.numbered(self._active(told)), pending)
 
     def _active(self, told: int) -> list[int]:
         """The lines that are active, of so many: quicker than to join tells with removals."""

@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 from ebbtide.checks import is_text
 from ebbtide.errors import ConfigurationError, StudyError, UnknownStudyError
 from ebbtide.records import Observation
-from ebbtide.study.definition import Definition
+from ebbtide.study.definition import Definition, check_same
+from ebbtide.study.storage import schema
 from ebbtide.study.storage.database import Database, path_of
 from ebbtide.study.storage.sqlite_log import OBSERVATION, SqliteLog, observation_of
 
@@ -45,9 +46,18 @@ class Storage:
         self.database = database
 
     @classmethod
-    def of(cls, storage: "str | Storage", read_only: bool = False) -> "Storage":
-        """The storage that a URL such as sqlite:///tuner.db names."""
-        return storage if isinstance(storage, Storage) else cls(Database(path_of(storage), read_only))
+    def of(cls, storage: "str | Storage", *, read_only: bool = False, create: bool = False) -> "Storage":
+        """The storage that a URL such as sqlite:///tuner.db names; `create` makes the file if it is missing."""
+        if isinstance(storage, Storage):
+            return storage
+        return cls(Database(path_of(storage), "ro" if read_only else "rwc" if create else "rw"))
+
+    @staticmethod
+    def upgrade(url: str, *, copy: bool = True) -> tuple[int, int]:
+        """Bring a file to this ebbtide's schema, as opening it would; the versions before and after."""
+        database = Database(path_of(url), copy=copy)
+        database.close()
+        return database.version_found, schema.version()
 
     def close(self) -> None:
         self.database.close()
@@ -64,14 +74,8 @@ class Storage:
             found = self._find(name)
             if found is None:
                 return self._create(name, definition)
-        stored, given = found.definition, definition.to_json()
-        different = [key for key in given if key not in unsaid and stored[key] != given[key]]
-        if different:
-            raise StudyError(
-                f"the study {name!r} is defined otherwise: "
-                + "; ".join(f"its {key} is {stored[key]!r}, not {given[key]!r}" for key in different)
-                + "; give what it has, or another name"
-            )
+        given = definition.to_json()
+        check_same(name, found.definition, {key: given[key] for key in given if key not in unsaid})
         return found
 
     def log(self, name: str) -> SqliteLog:
@@ -85,7 +89,7 @@ class Storage:
     def _miss(self, name: str) -> NoReturn:
         known = self.names()
         shown = ", ".join(map(repr, known[:SHOWN])) + (", …" if len(known) > SHOWN else "")
-        raise UnknownStudyError(f"there is no study {name!r}; there is {shown or 'none yet'}")
+        raise UnknownStudyError(f"there is no study {name!r}; this database has {shown or 'no studies'}")
 
     def delete(self, name: str) -> None:
         with self.database.transaction():

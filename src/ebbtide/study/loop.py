@@ -1,0 +1,71 @@
+"""The loop of `Optimizer.optimize`, for those who do not need their own."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from ebbtide.checks import as_finite
+from ebbtide.clock import Clock, wait_until
+from ebbtide.errors import ConfigurationError, EbbtideWarning, ObservationError
+from ebbtide.records import Recommendation, Trial
+from ebbtide.space import Params
+from ebbtide.study.progress import Progress, Watched
+
+STALLED = 100  # evaluations without the clock moving, before the loop gives up
+
+
+class Optimizes(Watched, Protocol):
+    clock: Clock
+
+    def ask(self, *, until: float) -> Trial: ...
+    def tell(self, trial: Trial, value: Any = None, *, failed: bool = False) -> None: ...
+    def recommend(self) -> Recommendation: ...
+
+
+def optimize(
+    optimizer: Optimizes,
+    objective: Callable[[Params, float], float],
+    duration: float,
+    *,
+    now: Callable[[], float],
+    latest: Callable[[], float],
+    progress: bool,
+    catch: tuple[type[Exception], ...],
+) -> Recommendation:
+    """Ask, evaluate and tell until `duration` has passed; `latest` is the latest time that the clock ever showed."""
+    if (as_finite(duration) or 0.0) <= 0.0:
+        raise ConfigurationError(f"duration={duration!r}: give a positive time, in the clock's unit")
+    start = now()
+    shown = Progress(duration, progress)
+    stalled = 0
+    while (elapsed := now() - start) < duration:
+        trial = optimizer.ask(until=start + duration)
+        if trial.time > latest():  # the timing chose a later moment; a clock that went back is not waited for
+            wait_until(optimizer.clock, trial.time)
+        _evaluate(optimizer, objective, trial, catch)
+        stalled = stalled + 1 if now() - start == elapsed else 0
+        if stalled >= STALLED:
+            raise ConfigurationError(
+                f"the clock stands still at {start + elapsed!r}: {duration!r} never passes; "
+                "with a ManualClock, let the objective advance it"
+            )
+        shown.update(elapsed, optimizer)
+    shown.close()
+    return optimizer.recommend()
+
+
+def _evaluate(
+    optimizer: Optimizes, objective: Callable[[Params, float], float], trial: Trial, catch: tuple[type[Exception], ...]
+) -> None:
+    try:
+        value = objective(dict(trial.params), trial.time)
+    except BaseException as error:
+        optimizer.tell(trial, failed=True)
+        if not isinstance(error, catch):
+            raise
+        return
+    try:
+        optimizer.tell(trial, value)
+    except ObservationError as error:
+        warnings.warn(f"recorded as a failed evaluation: {error}", EbbtideWarning, stacklevel=4)
+        optimizer.tell(trial, failed=True)

@@ -1,0 +1,76 @@
+"""What an ask has worked out, before it is recorded."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ebbtide.checks import as_finite, is_whole
+from ebbtide.errors import ConfigurationError
+from ebbtide.gp.arrays import Array, Rows
+from ebbtide.gp.likelihood import Hyperparameters
+from ebbtide.gp.standardization import Standardization
+from ebbtide.guards import Guard
+from ebbtide.parts.staleness import Verdict
+from ebbtide.study.state import State
+
+RESPONSES = 9  # response times whose median is the one expected
+
+
+@dataclass
+class Step:
+    """To be recorded when all of it has succeeded."""
+
+    x: Array = field(default_factory=lambda: np.empty(0))
+    z: Array = field(default_factory=lambda: np.empty(0))  # the standardised values of the rows that are modelled
+    hyper: Hyperparameters | None = None
+    standardization: Standardization | None = None
+    policy: dict[str, float] | None = None
+    timing: dict[str, float] | None = None
+    wait: float | None = None  # a moment after the landing, if the timing chose one
+    behind_since: int | None = None
+    guards: tuple[Guard, ...] = ()
+    rows: list[int] = field(default_factory=list)
+    scores: list[float | None] = field(default_factory=list)
+
+    def remove(self, rows: Rows, scores: Sequence[float | None]) -> None:
+        self.rows += rows.tolist()
+        self.scores += scores
+
+    def after(self, state: State, now: float, landed: float) -> State:
+        """The state that this step leaves behind."""
+        guards = dict(state.guards)
+        for guard in self.guards:
+            guards[guard] = guards.get(guard, 0) + 1
+        return replace(
+            state,
+            asks=state.asks + 1,
+            hyper=self.hyper or state.hyper,
+            standardization=self.standardization or state.standardization,
+            policy=state.policy if self.policy is None else self.policy,
+            timing=state.timing if self.timing is None else self.timing,
+            behind_since=self.behind_since,
+            guards=guards,
+            responses=[*state.responses, max(0.0, landed - now)][-RESPONSES:],
+        ).noting(landed)
+
+
+def checked_verdict(verdict: Verdict, n: int) -> tuple[list[int], list[float | None]]:
+    """Rows and scores of a policy, which may be somebody's own."""
+    if not isinstance(verdict, Verdict):
+        raise ConfigurationError(f"the staleness policy answered {verdict!r}: give an eb.Verdict")
+    rows, scores = list(verdict.rows), list[float | None](verdict.scores)
+    if len(set(rows)) < len(rows) or not all(is_whole(row) and 0 <= row < n for row in rows):
+        raise ConfigurationError(f"the staleness policy removed the rows {rows}: give numbers from 0 to {n - 1}, once")
+    if len(scores) not in (0, len(rows)) or not all(as_finite(score) is not None for score in scores):
+        raise ConfigurationError(f"the staleness policy gave {scores} for {len(rows)} rows: give a finite number each")
+    return rows, scores or [None] * len(rows)
+
+
+def checked_memory(memory: Any, owner: str) -> dict[str, float]:
+    """What a part wants to remember, which a snapshot must be able to hold."""
+    pairs: list[tuple[Any, Any]] = list(memory.items()) if isinstance(memory, dict) else [(None, None)]
+    if not all(isinstance(key, str) and as_finite(value) is not None for key, value in pairs):
+        raise ConfigurationError(f"the {owner} wants to remember {memory!r}: give a dict of finite numbers by name")
+    return {key: float(value) for key, value in pairs}

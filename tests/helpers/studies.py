@@ -1,0 +1,186 @@
+"""Small stored studies, and what a user can see of them."""
+
+import json
+import math
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import ebbtide as eb
+from ebbtide.clock import wait_until
+from ebbtide.records import Observation, Trial
+from ebbtide.study.active import Checkpoint
+from ebbtide.study.definition import Definition
+from ebbtide.study.engine import Engine
+from ebbtide.study.state import State
+
+MIXED = {
+    "x": eb.Float(0.0, 1.0),
+    "rate": eb.Float(1e-4, 1.0, log=True),
+    "n": eb.Int(1, 32, log=True),
+    "codec": eb.Categorical(["a", "b", None]),
+}
+TINY = {"x": eb.Float(0.0, 1.0)}
+# Two that forget something in a short time
+WINDOW = eb.Algorithm(staleness=eb.SlidingWindow(size=4))
+HASTY = eb.Algorithm(staleness=eb.WassersteinBudget(alpha=10.0, min_active=3))
+
+Event = tuple[str, int, float]
+KINDS = ["ask", "ask", "ask", "tell", "tell", "ask many", "time", "outside", "fail"]
+
+
+def url(path: str | Path) -> str:
+    return f"sqlite:///{path}"
+
+
+def tiny(path: str | Path | None = None, **changes: Any) -> eb.Optimizer:
+    """A study of one parameter that fills the space, and so costs little."""
+    stored = {} if path is None else {"storage": url(path), "name": "edge"}
+    return eb.Optimizer(TINY, **{"clock": eb.ManualClock(), "seed": 0, "n_initial": 10_000} | stored | changes)
+
+
+def column(path: str | Path, query: str) -> list[Any]:
+    with closing(sqlite3.connect(path)) as connection:
+        return [row[0] for row in connection.execute(query)]
+
+
+def python(code: str, *arguments: object, **options: Any) -> "subprocess.Popen[str]":
+    """A process of its own."""
+    command = [sys.executable, "-W", "error", "-c", textwrap.dedent(code), *map(str, arguments)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options)
+
+
+def contents(opt: eb.Optimizer) -> dict[str, Any]:
+    """Everything that an optimizer would save, but for the time at which it was saved."""
+    with tempfile.TemporaryDirectory() as folder:
+        opt.save(f"{folder}/s.json")
+        payload: dict[str, Any] = json.loads(Path(folder, "s.json").read_text(encoding="utf-8"))["payload"]
+    del payload["state"]["latest_reading"]
+    return payload
+
+
+def pending(opt: eb.Optimizer) -> list[Trial]:
+    """Trials neither told nor failed."""
+    return [Trial(**trial) for trial in contents(opt)["pending"]]
+
+
+def same(one: eb.Optimizer, other: eb.Optimizer) -> None:
+    """Check that two optimizers know the same, to the last bit."""
+    assert one.history == other.history
+    assert one.hyperparameters == other.hyperparameters
+    assert one.guards == other.guards
+    assert one.model == other.model
+    assert one.pending == other.pending
+    assert (one.told, one.asked) == (other.told, other.asked)
+    for name in ("x", "t", "y"):
+        assert (getattr(one.dataset, name) == getattr(other.dataset, name)).all()
+    assert json.dumps(contents(one)) == json.dumps(contents(other))
+
+
+# --- a script of events -------------------------------------------------------------------------------------------
+
+
+def value_of(params: Mapping[str, Any], t: float) -> float:
+    return float(np.sin(3.0 * params["x"] + t / 7.0) + 0.1 * params["n"] * params["rate"] - (params["codec"] == "b"))
+
+
+def happen(opt: eb.Optimizer, event: Event, asked: Sequence[Trial]) -> list[Trial]:
+    """One thing that can happen to a study of which these trials were asked; what is asked now."""
+    kind, number, share = event
+    told = {observation.trial_id for observation in opt.history}
+    waiting = [trial for trial in asked if trial.id not in told]
+    if kind == "ask":
+        return [opt.ask(lease=None if share < 0.6 else 10.0 * share)]
+    if kind == "ask many":
+        return opt.ask(2)
+    if kind == "time":
+        assert isinstance(opt.clock, eb.ManualClock)
+        opt.clock.advance(3.0 * share)
+    elif kind == "outside":  # measured elsewhere, at some time before: out of order
+        params = {"x": share, "rate": 10.0 ** (-4.0 * share), "n": 1 + number, "codec": [None, "a", "b"][number % 3]}
+        moment = share * opt.clock.now()
+        opt.tell(params, value_of(params, moment), time=moment, key=None if number % 2 else f"key {number} {share}")
+    elif waiting:
+        trial = waiting[number % len(waiting)]
+        wait_until(opt.clock, trial.time)
+        if kind == "fail":
+            opt.tell(trial, failed=True)
+        else:
+            opt.tell(trial, value_of(trial.params, trial.time))
+    return []
+
+
+def events(seed: int, n: int) -> list[Event]:
+    rng = np.random.default_rng(seed)
+    return [(KINDS[rng.integers(len(KINDS))], int(rng.integers(32)), float(rng.random())) for _ in range(n)]
+
+
+def study(algorithm: str | eb.Algorithm, path: str | Path | None = None) -> eb.Optimizer:
+    stored = {} if path is None else {"storage": url(path), "name": "edge"}
+    return eb.Optimizer(MIXED, algorithm=algorithm, clock=eb.ManualClock(), seed=11, n_initial=4, **stored)  # type: ignore[arg-type]
+
+
+# --- the tables of a study, read without ebbtide ------------------------------------------------------------------
+
+
+class Tables:
+    """What is recorded of each ask, and what follows from the tables for it."""
+
+    def __init__(self, path: str | Path, name: str = "edge") -> None:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.row_factory = sqlite3.Row
+            self.definition = json.loads(
+                connection.execute("SELECT definition FROM studies WHERE name = ?", (name,)).fetchone()[0]
+            )
+            tables = {"asks": "ask", "tells": "line", "removals": "line"}
+            self.asks, self.tells, self.removals = (
+                connection.execute(
+                    f"SELECT * FROM {table} JOIN studies USING (study) WHERE name = ? ORDER BY {order}", (name,)
+                ).fetchall()
+                for table, order in tables.items()
+            )
+
+    def recorded(self, k: int) -> tuple[Any, ...]:
+        ask = self.asks[k]
+        removed = [(row["line"], row["relevance"]) for row in self.removals if row["ask"] == k]
+        return json.loads(ask["params"]), ask["time"], removed, json.loads(ask["state"])
+
+    def recomputed(self, k: int, algorithm: eb.Algorithm | None = None) -> tuple[Any, ...]:
+        """The same, worked out from what was known when that ask began."""
+        ask = self.asks[k]
+        gone = {row["line"]: row["ask"] for row in self.removals if row["ask"] < k}
+        seen = self.tells[: ask["told"]]
+        history = [
+            Observation(json.loads(row["params"]), row["time"], row["value"], removed_at=gone.get(row["line"]))
+            for row in seen
+        ]
+        told = {row["ask"] for row in seen}
+        open_trials = [
+            Trial(str(row["ask"]), json.loads(row["params"]), row["time"], row["expires"])
+            for row in self.asks[:k]
+            if row["ask"] not in told
+        ]
+        engine = Engine(Definition.from_json(self.definition, algorithm))
+        state = State() if k == 0 else State.from_json(json.loads(self.asks[k - 1]["state"]))
+        engine.restore(state, Checkpoint.of(history, open_trials))
+        step = engine.step(ask["now"], math.inf if ask["until"] is None else ask["until"])
+        for row in self.tells:
+            if row["asks"] <= k:
+                engine.note(row["reading"])
+        moment = ask["landed"] if step.wait is None else max(ask["landed"], step.wait)
+        lines = engine.active.lines[step.rows].tolist()
+        after = step.after(engine.state, ask["now"], ask["landed"]).to_json()
+        return (
+            engine.space.decode(step.x),
+            moment,
+            sorted(zip(lines, step.scores, strict=True)),
+            json.loads(json.dumps(after)),
+        )
