@@ -311,9 +311,9 @@ def test_no_observations_no_scores():
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"X": [[np.nan]]}, "X holds NaN"),
-        ({"t": [np.inf]}, "t holds NaN or infinity"),
-        ({"y": [1.0, 2.0]}, "a row an observation"),
+        ({"X": [[np.nan]]}, "X contains NaN"),
+        ({"t": [np.inf]}, "t contains NaN or infinity"),
+        ({"y": [1.0, 2.0]}, "one row per observation"),
         ({"noise": 0.0}, "positive"),
         ({"now": np.nan}, "finite"),
         ({"method": "guess"}, "bound"),
