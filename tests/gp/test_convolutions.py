@@ -18,6 +18,8 @@ from ebbtide.gp.convolutions import (
     temporal_convolution,
 )
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 FAMILIES = [eb.SquaredExponential(), eb.Matern(0.5), eb.Matern(1.5), eb.Matern(2.5), eb.Matern(3.5)]
 
 

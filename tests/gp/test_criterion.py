@@ -16,6 +16,8 @@ from ebbtide.gp.criterion import Bound, Exact, criterion, criterion_of
 from ebbtide.gp.kernels import Stationary
 from ebbtide.gp.posterior import condition
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 NOISE = 0.05
 
 

@@ -9,6 +9,8 @@ from ebbtide.gp import inference
 from ebbtide.gp.inference import TimeLimits, ascend, fit, weak_prior
 from ebbtide.gp.likelihood import Hyperparameters, Likelihood
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 FAMILIES = (eb.Matern(2.5), eb.Matern(1.5))
 LIMITS = TimeLimits.of(interval=0.02, span=1.0)
 START = Hyperparameters(1.0, 0.5, 0.5, 0.05)

@@ -6,6 +6,8 @@ from scipy.stats import multivariate_normal
 import ebbtide as eb
 from ebbtide.gp.likelihood import Hyperparameters, Likelihood
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 CASES = [
     (eb.Matern(2.5), eb.Matern(1.5), Hyperparameters(1.4, 0.3, 0.5, 0.1)),
     (eb.Matern(0.5), eb.SquaredExponential(), Hyperparameters(0.8, 0.6, 0.2, 0.02)),

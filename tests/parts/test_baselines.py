@@ -15,6 +15,8 @@ from ebbtide.parts.maximization import maximize_over
 from ebbtide.parts.timing import Occasion
 from ebbtide.space import Space
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 SPACE_ONLY = eb.SpaceTimeKernel(1.3, eb.Matern(2.5, 0.4))
 
 

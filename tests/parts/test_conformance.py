@@ -9,6 +9,8 @@ import ebbtide as eb
 from ebbtide import testing
 from ebbtide.study.codec import PARTS
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 ALGORITHMS = {name: eb.algorithms.get(name) for name in eb.algorithms.names()} | {
     "ard-se-ei": eb.Algorithm(spatial=eb.SquaredExponential((1.0, 1.0)), acquisition=eb.EI()),
     "ard-in-3-d": eb.Algorithm(spatial=eb.Matern(2.5, (1.0, 1.0, 1.0))),

@@ -11,6 +11,8 @@ from ebbtide.parts.acquisition import Context
 from ebbtide.parts.maximization import climb, maximize
 from ebbtide.space import Space
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 ACQUISITIONS = [eb.UCB(), eb.EI(), eb.PI()]
 
 

@@ -8,6 +8,8 @@ import ebbtide as eb
 from ebbtide.gp.convolutions import spatial_convolution, temporal_convolution
 from ebbtide.parts.staleness import KeepAll, WassersteinBudget
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 NOISE = 0.05
 
 
