@@ -1,5 +1,6 @@
 """The baselines against literal transcriptions of their sources."""
 
+import itertools
 import math
 import warnings
 
@@ -123,13 +124,12 @@ def test_r_gp_ucbs_epsilon_is_the_maximum_of_the_tv_likelihood(rng):
 
     def best_likelihood(steps):
         likelihood = Likelihood(eb.Matern(2.5), eb.StepDecay(), X, np.arange(40.0), y)
-        grid = [
-            (math.log(scale), math.log(length), math.log(steps), math.log(ratio))
-            for scale in np.geomspace(0.1, 5.0, 12)
-            for length in np.geomspace(0.1, 2.0, 12)
-            for ratio in np.geomspace(0.005, 0.5, 8)
-        ]
-        return max(likelihood(np.array(theta)).value for theta in grid)
+        values = []
+        for length, ratio in itertools.product(np.geomspace(0.1, 2.0, 12), np.geomspace(0.005, 0.5, 8)):
+            theta = np.log([1.0, length, steps, ratio])
+            theta[0] = math.log(y @ likelihood(theta).alpha / 40)  # the best λ has a closed form
+            values.append(likelihood(theta).value)
+        return max(values)
 
     fitted = best_likelihood(-2.0 / math.log(1.0 - epsilon))
     assert fitted >= max(best_likelihood(steps) for steps in np.geomspace(10.0, 400.0, 9)) - 0.3
@@ -169,8 +169,8 @@ def test_et_gp_ucb_is_its_trigger(batch, rng):
     expected, resets = literal_event_triggers(SPACE_ONLY, noise, X, y)
     assert resets[0] == 14
     assert 30 in resets
-    policy, kept, state = eb.EventTriggeredReset(), np.arange(3), {}
-    verdict = policy.review(view_of(SPACE_ONLY, X[:3], np.arange(3.0), y[:3], 3.0, state, noise=noise))
+    policy, kept = eb.EventTriggeredReset(), np.arange(3)
+    verdict = policy.review(view_of(SPACE_ONLY, X[:3], np.arange(3.0), y[:3], 3.0, {}, noise=noise))
     assert verdict.rows == []
     state = verdict.state
     for start in range(3, 40, batch):
@@ -195,7 +195,8 @@ def test_et_gp_ucb_keeps_the_one_observation_that_surprised(clock):
 
 
 def windows(timescales, fraction=1.0 / 3.0):
-    timing, memory, found = eb.WithinHorizon(fraction), {}, []
+    timing, found = eb.WithinHorizon(fraction), []
+    memory: dict[str, float] = {}
     for k, timescale in enumerate(timescales):
         window = timing.window(Occasion(float(k), k + 0.5, timescale, told=k, memory=memory))
         memory = window.memory
@@ -313,13 +314,13 @@ def test_optimize_waits_for_abos_moment(clock):
 
 def test_optimize_does_not_wait_for_a_clock_that_went_back():
     class Stumbling(eb.ManualClock):
-        """It falls back by an hour in every third reading, for that reading."""
+        """Every third reading is an hour behind."""
 
         readings = 0
 
         def now(self):
-            type(self).readings += 1
-            return super().now() - (3600.0 if type(self).readings % 3 == 0 else 0.0)
+            self.readings += 1
+            return super().now() - (3600.0 if self.readings % 3 == 0 else 0.0)
 
     clock = Stumbling(start=1e6)
     opt = optimizer("keep-all", clock, n_initial=3)
@@ -331,7 +332,7 @@ def test_optimize_does_not_wait_for_a_clock_that_went_back():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", eb.ClockWarning)
         opt.optimize(measure, duration=20.0)
-    assert clock._now < 1e6 + 4000.0
+    assert eb.ManualClock.now(clock) < 1e6 + 4000.0
 
 
 def test_the_posterior_over_an_interval_and_its_gradient(rng):
@@ -399,10 +400,10 @@ def test_a_window_of_observations_and_a_window_of_time(rng):
 def test_a_window_is_exact_however_much_is_told_at_once(clock, rng):
     opt = optimizer(eb.Algorithm(staleness=eb.SlidingWindow(size=50)), clock)
     clock.advance(4000.0)
-    for t in rng.permutation(3000):
+    for t in rng.permutation(1500):
         opt.tell({"x": float(rng.random()), "y": float(rng.random())}, float(rng.normal()), time=float(t))
     opt.ask()
-    assert sorted(opt.dataset.t) == list(range(2950, 3000))
+    assert sorted(opt.dataset.t) == list(range(1450, 1500))
 
 
 def test_random_search_is_uniform(clock):
@@ -415,7 +416,7 @@ def test_random_search_is_uniform(clock):
             opt.tell(trial, moving_bump(trial.params, clock.now()))
         clock.advance(1.0)
     X = np.array(points)
-    counts, _, _ = np.histogram2d(*X.T, bins=4, range=[[0, 1], [0, 1]])
+    counts, _, _ = np.histogram2d(X[:, 0], X[:, 1], bins=4, range=[[0, 1], [0, 1]])
     assert ((counts - 12.5) ** 2 / 12.5).sum() < 35.0  # χ² of 15 degrees of freedom: 99.8 %
 
 
