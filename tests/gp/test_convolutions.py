@@ -133,7 +133,7 @@ def test_time_matern_closed_forms():
 
 
 def test_the_papers_squared_exponential_in_time_is_an_error():
-    """Table 4 prints 2l² where the integral has 4l²; the difference is no rounding."""
+    """Table 4 prints 2l² where the integral has 4l²; the difference is more than rounding."""
     ages, l = np.array([0.1, 0.6]), 0.5  # noqa: E741
     C = whole(temporal_convolution(eb.SquaredExponential(l), ages))
     printed = 0.5 * math.sqrt(math.pi) * l * math.exp(-(0.5**2) / (2 * l * l)) * (1 - erf(0.7 / (2 * l)))
@@ -142,7 +142,7 @@ def test_the_papers_squared_exponential_in_time_is_an_error():
 
 @pytest.mark.parametrize("family", FAMILIES, ids=repr)
 def test_nothing_underflows_when_all_is_old(family):
-    """A year of age against a lengthscale of a minute: ratios, which are all that counts, stay finite."""
+    """A year of age against a lengthscale of a minute: the ratios, which are what matters, stay finite."""
     ages = 3.15e7 + np.array([0.0, 30.0, 90.0])
     C = known(temporal_convolution(family.with_lengthscale(60.0), ages))
     assert np.isfinite(C.matrix).all()

@@ -125,7 +125,7 @@ def test_the_papers_printed_blocks(rng):
     seed=st.integers(0, 10**6),
 )
 def test_the_bound_bounds_numerator_and_denominator(n, lengthscale, timescale, delay, seed):
-    """Each, not their ratio."""
+    """It bounds each of them, but not their ratio."""
     X, t, y = observations(np.random.default_rng(seed), n)
     kernel, now = product_kernel(lengthscale, timescale), 1.0 + delay
     bound, constant = bound_of(kernel, X, t, y, now)
@@ -149,7 +149,7 @@ def test_a_ratio_of_bounds_is_not_a_bound(rng):
 
 @pytest.mark.parametrize("method", ["bound", "exact"])
 def test_hundreds_of_removals_drift_nowhere(method, rng):
-    """Downdated scores against a fresh inverse, after each fifty of 200 removals."""
+    """Downdated scores against a fresh inverse, after every fifty of 200 removals."""
     X, t, y = observations(rng, 220)
     kernel, now = product_kernel(), 1.0
     live = criterion_of(condition(kernel, NOISE, X, t, y), now, method)
@@ -220,7 +220,7 @@ def test_one_observation_removed_is_the_set_formula(rng):
 
 
 class Rational(Stationary):
-    """A decaying kernel of somebody's own: (1 + ρ²)⁻² e^{−ρ}-like tails, no closed form known to us."""
+    """A user's decaying kernel, e^{−ρ²/2}/(1 + ρ²), for which no closed form is registered."""
 
     def value(self, rho):
         return 1.0 / (1.0 + rho * rho)

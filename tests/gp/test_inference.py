@@ -68,7 +68,7 @@ def test_hyperparameters_are_recovered(rng):
 
 
 def test_white_noise_is_explained_by_noise_not_by_a_function_that_changes_at_once(rng):
-    """A handful of pure noise must not drive l_T to a few samples: that empties the dataset and never recovers."""
+    """A handful of pure noise must not drive l_T to a few samples: the active set would be emptied and never recover."""
     found = []
     for seed in range(20):
         draws = np.random.default_rng(seed)
@@ -82,7 +82,7 @@ def test_white_noise_is_explained_by_noise_not_by_a_function_that_changes_at_onc
 
 
 def fitted_timescales(values, n=120):
-    """In samples, for ten datasets; 50 are typical."""
+    """In samples, for ten datasets; 50 is typical."""
     limits = TimeLimits.of(interval=1.0, span=float(n))
     prior = weak_prior(ard=False, dim=2, limits=limits, method="map")
     found = []
@@ -110,7 +110,7 @@ def test_data_that_says_nothing_of_time_does_not_make_the_world_static():
 
 
 def test_data_that_shows_no_drift_is_believed():
-    """A function that can be seen not to move."""
+    """The data shows that the function does not move."""
     assert np.median(fitted_timescales(lambda X, rng: np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=len(X)))) > 300.0
 
 

@@ -58,7 +58,7 @@ def test_average_information_is_the_fisher_information_on_average(rng):
 
 
 def test_more_rows_than_one_block(rng):
-    """Elementwise work is cut into blocks; the seams must not show."""
+    """Elementwise work is done in blocks, which must not change the result."""
     X, t, y = observations(rng, 220)
     hyper = CASES[0][2]
     evaluation = Likelihood(eb.Matern(2.5), eb.Matern(1.5), X, t, y)(hyper.to_vector())

@@ -48,7 +48,7 @@ def test_gp_ucb_knows_no_time(clock):
 
 
 def test_tv_gp_ucb_is_its_formula_on_the_order_told(clock, rng):
-    """Prediction at the next index, by (1 − ε)^{|i−j|/2} written out; the times told are in no order at all."""
+    """Prediction at the next index, by (1 − ε)^{|i−j|/2} written out; the times told are in random order."""
     opt = optimizer("tv-gp-ucb", clock, n_initial=0)
     clock.advance(100.0)
     X, y = rng.random((20, 2)), rng.normal(size=20)
@@ -71,7 +71,7 @@ def test_tv_gp_ucb_is_its_formula_on_the_order_told(clock, rng):
 
 @pytest.mark.parametrize("epsilon", [0.03, 0.1])
 def test_tv_gp_ucb_fits_epsilon(epsilon, clock):
-    """Steps of a known process: f ← √(1−ε) f + √ε g (Bogunovic et al., eq. 2), here at one place."""
+    """Steps of a known process: f ← √(1−ε) f + √ε g (Bogunovic et al., eq. 2), here at one point."""
     rng = np.random.default_rng(5)
     f, values = rng.normal(), []
     for _ in range(400):
@@ -80,7 +80,7 @@ def test_tv_gp_ucb_fits_epsilon(epsilon, clock):
     opt = optimizer("tv-gp-ucb", clock, n_initial=0)
     for value in values:
         opt.tell({"x": 0.5, "y": 0.5}, value)
-        clock.advance(rng.uniform(0.0, 50.0))  # the clock says nothing
+        clock.advance(rng.uniform(0.0, 50.0))  # the clock must not matter
     opt.ask()
     assert eb.StepDecay(opt.hyperparameters["timescale"]).epsilon == pytest.approx(epsilon, rel=0.65)
 
@@ -116,7 +116,7 @@ def test_r_gp_ucb_drops_everything_when_full_and_holds_what_it_knew(clock):
 
 
 def test_r_gp_ucbs_epsilon_is_the_maximum_of_the_tv_likelihood(rng):
-    """The policy's fit against a fine scan of ε, the other hyperparameters at their fitted values."""
+    """The policy's fit against a fine scan of ε, with the other hyperparameters at their best for each."""
     X, t, y = observations(rng, 40)
     view = view_of(SPACE_ONLY, X, t, y, 1.0, {})
     view = eb.View(**{**vars(view), "inference": "mle"})
@@ -139,7 +139,7 @@ def test_r_gp_ucbs_epsilon_is_the_maximum_of_the_tv_likelihood(rng):
 
 
 def literal_event_triggers(kernel, noise, X, y, delta=0.1, initial=3):
-    """Algorithm 1 of Brunzema et al.: the test before each observation is added, with a model made afresh."""
+    """Algorithm 1 of Brunzema et al.: the test before each observation is added, with a new model each time."""
     dataset, tau, resets = list(range(initial)), 1, []
     for k in range(initial, len(y)):
         K = kernel(X[dataset], np.zeros(len(dataset))) + noise * np.eye(len(dataset))
@@ -255,7 +255,7 @@ def test_until_is_kept_by_a_timing_of_ones_own(clock):
 
 
 def test_a_lost_trial_is_forgotten_by_a_model_without_time():
-    """Fifty sampling intervals on, it is as if it had failed."""
+    """After fifty sampling intervals it counts as failed."""
 
     def next_after(wait, *, lost):
         opt = optimizer("gp-ucb", eb.ManualClock())

@@ -1,4 +1,4 @@
-"""Everything registered passes the checks that come with the package; and the checks can fail."""
+"""All built-in parts pass the checks that come with the package, and the checks can fail."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ ALGORITHMS = {name: eb.algorithms.get(name) for name in eb.algorithms.names()} |
     "abo-w-dbo": eb.Algorithm(timing=eb.WithinHorizon(), staleness=SMALL),
 }
 # One of each kind in `make quick`: a kernel in time, none, one in steps; a budget, resets, everything kept; waiting.
-QUICK = ("w-dbo", "r-gp-ucb", "tv-gp-ucb", "abo")
+QUICK = ("w-dbo", "et-gp-ucb", "tv-gp-ucb", "abo")
 POLICIES = [
     eb.KeepAll(),
     eb.WassersteinBudget(),
@@ -141,7 +141,7 @@ def test_an_optimizer_says_what_is_wrong_with_a_part_and_changes_nothing(algorit
 
 
 class Forgetful(eb.KeepAll):
-    """It remembers outside of its state, so nothing can be resumed."""
+    """It remembers something outside its state, so it cannot be resumed."""
 
     calls = 0
 

@@ -13,7 +13,7 @@ NOISE = 0.05
 
 
 def literal_score(kernel, X, t, y, i, now):
-    """R̂ᵢ by two conditionings and no identity: Δμ and Δσ² as kernel expansions, integrated with C."""
+    """R̂ᵢ by conditioning twice, without the rank-one identity: Δμ and Δσ² as kernel expansions, integrated with C."""
     n = len(t)
     C, _ = future_products(kernel, X, now - t)
     whole = np.linalg.inv(kernel(X, t) + NOISE * np.eye(n))
@@ -26,7 +26,7 @@ def literal_score(kernel, X, t, y, i, now):
 
 
 def test_the_loop_is_algorithm_1(rng):
-    """Lines 3-24 of the paper, transcribed with b itself, beside the policy's log b and downdates."""
+    """Lines 3-24 of the paper, transcribed with b itself, against the policy's log b and downdates."""
     alpha = 0.25
     X, t, y = observations(rng, 60, span=6.0)
     policy = WassersteinBudget(alpha=alpha, min_active=0)
