@@ -68,7 +68,7 @@ def test_hyperparameters_are_recovered(rng):
 
 
 def test_white_noise_is_explained_by_noise_not_by_a_function_that_changes_at_once(rng):
-    """A handful of pure noise must not drive l_T to a few samples: the active set would be emptied and never recover."""
+    """A few values of pure noise must not drive l_T to a few samples: that empties the active set for good."""
     found = []
     for seed in range(20):
         draws = np.random.default_rng(seed)
