@@ -92,7 +92,7 @@ def _integer_order(order: int, z: Array) -> Array:
     """The half-integer neighbour A+½ (a polynomial), divided by √(1+z/A) to match the growth at infinity, times a
     correction close to 1 that is smooth on [0, ∞]: a short polynomial in u = (z−A)/(z+A).
 
-    Much faster than two Bessel functions, and equal to 1e-12.
+    Much faster than two Bessel functions, and accurate to 1e-12.
     """
     neighbour = polynomial(matern_coefficients(order), z)
     neighbour *= polynomial(_correction(order), (z - order) / (z + order))

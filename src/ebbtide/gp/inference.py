@@ -1,7 +1,7 @@
 """Hyperparameters: maximum likelihood or maximum a posteriori, from warm starts, with a ladder of fallbacks.
 
 A fit tries, in order: a warm start; a search from the default start; the last good hyperparameters, with one
-warning. It never raises, so that the loop of a live system goes on.
+warning. It raises only if even those give no posterior, so that the loop of a live system goes on.
 
 The search is Newton's method with the average information (likelihood.py) and Levenberg–Marquardt damping,
 inside a box. It stops when the next step promises less than `TOLERANCE` nats: a refit that would change nothing
