@@ -1,7 +1,7 @@
 """Where measured figures go: with `--record` a script writes them to docs/data, which the documentation quotes.
 
     python perf/resume.py --record
-    python docs/numbers.py --write      # puts the new figures on the pages
+    python docs/measured.py --write      # puts the new figures on the pages
 
 docs/data/sources.csv says of each file which command wrote it, when, from which commit and on which machine.
 """
