@@ -21,6 +21,8 @@ from matplotlib.figure import Figure
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "examples"))
+sys.path.insert(0, str(HERE))
+import architecture
 import demo
 
 import ebbtide as eb
@@ -198,7 +200,9 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "alpha": alpha,
     "kernels": kernels,
     "bound": bound,
+    "architecture": architecture.architecture,
 }
+DESCRIPTIONS: dict[str, Callable[[], str]] = {"architecture": architecture.description}  # kept in the PNG file
 
 
 def draw(folder: Path = DRAWN, names: Sequence[str] = ()) -> None:
@@ -208,7 +212,8 @@ def draw(folder: Path = DRAWN, names: Sequence[str] = ()) -> None:
         for name in names or FIGURES:
             if name != "tide":
                 drawn = FIGURES[name]()
-                drawn.savefig(folder / f"{name}.png")
+                metadata = {"Description": DESCRIPTIONS[name]()} if name in DESCRIPTIONS else None
+                drawn.savefig(folder / f"{name}.png", metadata=metadata)
                 plt.close(drawn)
     if not names or "tide" in names:
         film(folder / "tide.gif")
