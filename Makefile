@@ -48,7 +48,7 @@ test-slow: .venv/.installed ## what the test suite leaves out: long campaigns, m
 	$(BIN)/python $(PYTEST) -m very_slow $(T)
 
 test-minimum: .venv-minimum/.installed ## the quick tests with the oldest supported versions of all dependencies
-	.venv-minimum/bin/python $(PYTEST) -m "not slow and not very_slow" $(T)
+	.venv-minimum/bin/python $(PYTEST) -m "not slow and not very_slow" -W ignore::DeprecationWarning $(T)
 
 test-python: .venv-$(notdir $(PY))/.installed ## the test suite with another Python: PY=python3.13
 	.venv-$(notdir $(PY))/bin/python $(PYTEST) -m "not very_slow" $(T)
