@@ -1,10 +1,10 @@
-"""The algorithms, as compositions of the same parts."""
+"""The algorithms: each is a composition of the same kinds of parts."""
 
 from dataclasses import dataclass, field
 from typing import get_args
 
 from ebbtide.errors import ConfigurationError
-from ebbtide.gp.inference import Method
+from ebbtide.gp.inference import InferenceMethod
 from ebbtide.gp.kernels import Matern, Stationary, StepDecay
 from ebbtide.parts.acquisition import UCB, Acquisition, Random
 from ebbtide.parts.staleness import (
@@ -22,9 +22,9 @@ from ebbtide.parts.timing import Immediate, Timing, WithinHorizon
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A kernel in space and one in time, an acquisition, a staleness policy and a timing; the default is W-DBO.
+    """A kernel in space, a kernel in time, an acquisition, a staleness policy and a timing. The default is W-DBO.
 
-    Kernels name the family; their lengthscales are fitted. One lengthscale a coordinate makes it ARD.
+    The kernels choose the family; their lengthscales are fitted. A tuple with one lengthscale per coordinate means ARD.
     """
 
     spatial: Stationary = field(default_factory=lambda: Matern(2.5))
@@ -32,7 +32,7 @@ class Algorithm:
     acquisition: Acquisition = field(default_factory=UCB)
     staleness: Staleness = field(default_factory=WassersteinBudget)
     timing: Timing = field(default_factory=Immediate)
-    inference: Method = "map"
+    inference: InferenceMethod = "map"
 
     def __post_init__(self) -> None:
         if not isinstance(self.spatial, Stationary):
@@ -45,18 +45,19 @@ class Algorithm:
                 raise ConfigurationError(f"{name}={part!r}: give an object with the method {method}, such as eb.UCB()")
         if not hasattr(self.staleness, "capacity"):
             raise ConfigurationError(
-                f"staleness={self.staleness!r} does not say how much it lets stay: derive it from eb.Staleness, "
-                "or give it a `capacity` (None: no limit)"
+                f"staleness={self.staleness!r} has no attribute `capacity`, the most observations that may stay: "
+                "derive the class from eb.Staleness, or add the attribute (None: no limit)"
             )
-        if self.inference not in get_args(Method):
+        if self.inference not in get_args(InferenceMethod):
             raise ConfigurationError(f'inference={self.inference!r}: choose "map" or "mle"')
         if self.temporal is None and isinstance(self.staleness, WassersteinBudget):
             raise ConfigurationError(
-                "WassersteinBudget needs a temporal kernel: without one no observation is ever stale"
+                "temporal=None: WassersteinBudget needs a temporal kernel, or no observation becomes stale; "
+                "give one such as eb.Matern(1.5), or another staleness policy"
             )
 
 
-# What is not named is the default: Matérn-5/2 in space, Matérn-3/2 in time, UCB, the Wasserstein budget, at once.
+# Defaults: Matérn-5/2 in space, Matérn-3/2 in time, UCB, the Wasserstein budget, queries at once.
 _REGISTRY = {
     "w-dbo": Algorithm(),
     "gp-ucb": Algorithm(temporal=None, staleness=KeepAll()),
@@ -64,7 +65,7 @@ _REGISTRY = {
     "tv-gp-ucb": Algorithm(temporal=StepDecay(), staleness=KeepAll()),
     "et-gp-ucb": Algorithm(temporal=None, staleness=EventTriggeredReset()),
     "abo": Algorithm(staleness=KeepAll(), timing=WithinHorizon()),
-    # Ours, and the controls that the paper lacks
+    # Our own variant, and controls that the paper does not have
     "w-dbo-exact": Algorithm(staleness=WassersteinBudget(method="exact")),
     "keep-all": Algorithm(staleness=KeepAll()),
     "sliding-window": Algorithm(staleness=SlidingWindow()),
@@ -75,12 +76,12 @@ _REGISTRY = {
 
 
 def names() -> list[str]:
-    """The algorithms that can be asked for by name."""
+    """The names of the built-in algorithms."""
     return list(_REGISTRY)
 
 
 def get(name: str) -> Algorithm:
-    """An algorithm by its name."""
+    """A built-in algorithm by its name."""
     if name not in _REGISTRY:
         raise ConfigurationError(f"algorithm={name!r} is unknown; choose one of {names()}, or give an eb.Algorithm")
     return _REGISTRY[name]

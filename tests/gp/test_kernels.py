@@ -7,6 +7,8 @@ from scipy.special import gamma, kv
 import ebbtide as eb
 from ebbtide.gp.kernels import Kernel
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 NUS = [0.5, 1.5, 2.5, 3.5, 4.5]
 FAMILIES = [eb.SquaredExponential(), *(eb.Matern(nu) for nu in NUS)]
 

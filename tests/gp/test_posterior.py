@@ -5,6 +5,8 @@ from helpers.drifting import observations, product_kernel
 import ebbtide as eb
 from ebbtide.gp.posterior import condition
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 KERNELS = [
     product_kernel(),
     product_kernel(lengthscale=(0.2, 0.7), nu_space=1.5, nu_time=0.5),

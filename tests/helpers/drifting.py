@@ -6,6 +6,7 @@ import numpy as np
 
 import ebbtide as eb
 from ebbtide.clock import wait_until
+from ebbtide.gp.convolutions import spatial_convolution, temporal_convolution
 from ebbtide.gp.posterior import condition
 from ebbtide.parts.staleness import View
 
@@ -18,6 +19,14 @@ def observations(rng, n=20, d=2, span=1.0):
 
 def product_kernel(lengthscale=0.4, timescale=0.5, nu_space=2.5, nu_time=1.5, scale=1.3):
     return eb.SpaceTimeKernel(scale, eb.Matern(nu_space, lengthscale), eb.Matern(nu_time, timescale))
+
+
+def future_products(kernel, X, ages):
+    """C of the criterion, up to a constant, and the logarithm of that constant."""
+    space, time = spatial_convolution(kernel.spatial, X), temporal_convolution(kernel.temporal, ages)
+    assert space is not None
+    assert time is not None
+    return space.matrix * time.matrix, space.log_constant + time.log_constant
 
 
 def moving_bump(params, t):

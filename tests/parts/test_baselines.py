@@ -1,5 +1,6 @@
 """The baselines against literal transcriptions of their sources."""
 
+import itertools
 import math
 import warnings
 
@@ -14,6 +15,8 @@ from ebbtide.parts.acquisition import Context
 from ebbtide.parts.maximization import maximize_over
 from ebbtide.parts.timing import Occasion
 from ebbtide.space import Space
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 SPACE_ONLY = eb.SpaceTimeKernel(1.3, eb.Matern(2.5, 0.4))
 
@@ -45,7 +48,7 @@ def test_gp_ucb_knows_no_time(clock):
 
 
 def test_tv_gp_ucb_is_its_formula_on_the_order_told(clock, rng):
-    """Prediction at the next index, by (1 − ε)^{|i−j|/2} written out; the times told are in no order at all."""
+    """Prediction at the next index, by (1 − ε)^{|i−j|/2} written out; the times told are in random order."""
     opt = optimizer("tv-gp-ucb", clock, n_initial=0)
     clock.advance(100.0)
     X, y = rng.random((20, 2)), rng.normal(size=20)
@@ -68,7 +71,7 @@ def test_tv_gp_ucb_is_its_formula_on_the_order_told(clock, rng):
 
 @pytest.mark.parametrize("epsilon", [0.03, 0.1])
 def test_tv_gp_ucb_fits_epsilon(epsilon, clock):
-    """Steps of a known process: f ← √(1−ε) f + √ε g (Bogunovic et al., eq. 2), here at one place."""
+    """Steps of a known process: f ← √(1−ε) f + √ε g (Bogunovic et al., eq. 2), here at one point."""
     rng = np.random.default_rng(5)
     f, values = rng.normal(), []
     for _ in range(400):
@@ -77,7 +80,7 @@ def test_tv_gp_ucb_fits_epsilon(epsilon, clock):
     opt = optimizer("tv-gp-ucb", clock, n_initial=0)
     for value in values:
         opt.tell({"x": 0.5, "y": 0.5}, value)
-        clock.advance(rng.uniform(0.0, 50.0))  # the clock says nothing
+        clock.advance(rng.uniform(0.0, 50.0))  # the clock must not matter
     opt.ask()
     assert eb.StepDecay(opt.hyperparameters["timescale"]).epsilon == pytest.approx(epsilon, rel=0.65)
 
@@ -113,7 +116,7 @@ def test_r_gp_ucb_drops_everything_when_full_and_holds_what_it_knew(clock):
 
 
 def test_r_gp_ucbs_epsilon_is_the_maximum_of_the_tv_likelihood(rng):
-    """The policy's fit against a fine scan of ε, the other hyperparameters at their fitted values."""
+    """The policy's fit against a fine scan of ε, with the other hyperparameters at their best for each."""
     X, t, y = observations(rng, 40)
     view = view_of(SPACE_ONLY, X, t, y, 1.0, {})
     view = eb.View(**{**vars(view), "inference": "mle"})
@@ -121,13 +124,12 @@ def test_r_gp_ucbs_epsilon_is_the_maximum_of_the_tv_likelihood(rng):
 
     def best_likelihood(steps):
         likelihood = Likelihood(eb.Matern(2.5), eb.StepDecay(), X, np.arange(40.0), y)
-        grid = [
-            (math.log(scale), math.log(length), math.log(steps), math.log(ratio))
-            for scale in np.geomspace(0.1, 5.0, 12)
-            for length in np.geomspace(0.1, 2.0, 12)
-            for ratio in np.geomspace(0.005, 0.5, 8)
-        ]
-        return max(likelihood(np.array(theta)).value for theta in grid)
+        values = []
+        for length, ratio in itertools.product(np.geomspace(0.1, 2.0, 12), np.geomspace(0.005, 0.5, 8)):
+            theta = np.log([1.0, length, steps, ratio])
+            theta[0] = math.log(y @ likelihood(theta).alpha / 40)  # the best λ has a closed form
+            values.append(likelihood(theta).value)
+        return max(values)
 
     fitted = best_likelihood(-2.0 / math.log(1.0 - epsilon))
     assert fitted >= max(best_likelihood(steps) for steps in np.geomspace(10.0, 400.0, 9)) - 0.3
@@ -137,7 +139,7 @@ def test_r_gp_ucbs_epsilon_is_the_maximum_of_the_tv_likelihood(rng):
 
 
 def literal_event_triggers(kernel, noise, X, y, delta=0.1, initial=3):
-    """Algorithm 1 of Brunzema et al.: the test before each observation is added, with a model made afresh."""
+    """Algorithm 1 of Brunzema et al.: the test before each observation is added, with a new model each time."""
     dataset, tau, resets = list(range(initial)), 1, []
     for k in range(initial, len(y)):
         K = kernel(X[dataset], np.zeros(len(dataset))) + noise * np.eye(len(dataset))
@@ -167,8 +169,8 @@ def test_et_gp_ucb_is_its_trigger(batch, rng):
     expected, resets = literal_event_triggers(SPACE_ONLY, noise, X, y)
     assert resets[0] == 14
     assert 30 in resets
-    policy, kept, state = eb.EventTriggeredReset(), np.arange(3), {}
-    verdict = policy.review(view_of(SPACE_ONLY, X[:3], np.arange(3.0), y[:3], 3.0, state, noise=noise))
+    policy, kept = eb.EventTriggeredReset(), np.arange(3)
+    verdict = policy.review(view_of(SPACE_ONLY, X[:3], np.arange(3.0), y[:3], 3.0, {}, noise=noise))
     assert verdict.rows == []
     state = verdict.state
     for start in range(3, 40, batch):
@@ -193,7 +195,8 @@ def test_et_gp_ucb_keeps_the_one_observation_that_surprised(clock):
 
 
 def windows(timescales, fraction=1.0 / 3.0):
-    timing, memory, found = eb.WithinHorizon(fraction), {}, []
+    timing, found = eb.WithinHorizon(fraction), []
+    memory: dict[str, float] = {}
     for k, timescale in enumerate(timescales):
         window = timing.window(Occasion(float(k), k + 0.5, timescale, told=k, memory=memory))
         memory = window.memory
@@ -252,7 +255,7 @@ def test_until_is_kept_by_a_timing_of_ones_own(clock):
 
 
 def test_a_lost_trial_is_forgotten_by_a_model_without_time():
-    """Fifty sampling intervals on, it is as if it had failed."""
+    """After fifty sampling intervals it counts as failed."""
 
     def next_after(wait, *, lost):
         opt = optimizer("gp-ucb", eb.ManualClock())
@@ -311,13 +314,13 @@ def test_optimize_waits_for_abos_moment(clock):
 
 def test_optimize_does_not_wait_for_a_clock_that_went_back():
     class Stumbling(eb.ManualClock):
-        """It falls back by an hour in every third reading, for that reading."""
+        """Every third reading is an hour behind."""
 
         readings = 0
 
         def now(self):
-            type(self).readings += 1
-            return super().now() - (3600.0 if type(self).readings % 3 == 0 else 0.0)
+            self.readings += 1
+            return super().now() - (3600.0 if self.readings % 3 == 0 else 0.0)
 
     clock = Stumbling(start=1e6)
     opt = optimizer("keep-all", clock, n_initial=3)
@@ -329,7 +332,7 @@ def test_optimize_does_not_wait_for_a_clock_that_went_back():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", eb.ClockWarning)
         opt.optimize(measure, duration=20.0)
-    assert clock._now < 1e6 + 4000.0
+    assert eb.ManualClock.now(clock) < 1e6 + 4000.0
 
 
 def test_the_posterior_over_an_interval_and_its_gradient(rng):
@@ -397,10 +400,10 @@ def test_a_window_of_observations_and_a_window_of_time(rng):
 def test_a_window_is_exact_however_much_is_told_at_once(clock, rng):
     opt = optimizer(eb.Algorithm(staleness=eb.SlidingWindow(size=50)), clock)
     clock.advance(4000.0)
-    for t in rng.permutation(3000):
+    for t in rng.permutation(1500):
         opt.tell({"x": float(rng.random()), "y": float(rng.random())}, float(rng.normal()), time=float(t))
     opt.ask()
-    assert sorted(opt.dataset.t) == list(range(2950, 3000))
+    assert sorted(opt.dataset.t) == list(range(1450, 1500))
 
 
 def test_random_search_is_uniform(clock):
@@ -413,7 +416,7 @@ def test_random_search_is_uniform(clock):
             opt.tell(trial, moving_bump(trial.params, clock.now()))
         clock.advance(1.0)
     X = np.array(points)
-    counts, _, _ = np.histogram2d(*X.T, bins=4, range=[[0, 1], [0, 1]])
+    counts, _, _ = np.histogram2d(X[:, 0], X[:, 1], bins=4, range=[[0, 1], [0, 1]])
     assert ((counts - 12.5) ** 2 / 12.5).sum() < 35.0  # χ² of 15 degrees of freedom: 99.8 %
 
 

@@ -11,6 +11,8 @@ from ebbtide.parts.acquisition import Context
 from ebbtide.parts.maximization import climb, maximize
 from ebbtide.space import Space
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 ACQUISITIONS = [eb.UCB(), eb.EI(), eb.PI()]
 
 
@@ -23,7 +25,7 @@ def value_at(acquisition, moment, X, n):
     return acquisition(*moment.predict(X), Context(n, X.shape[1], 1.0))[0]
 
 
-@pytest.mark.parametrize("d", [1, 2, 3, 6])
+@pytest.mark.parametrize("d", [1, 2, 3, pytest.param(6, marks=pytest.mark.slow)])
 def test_as_good_as_scipy_from_many_more_starts(d):
     """L-BFGS-B to convergence from 30 starts, on 10 posteriors: we are at most 0.1 σ_y behind, mostly equal."""
     gaps = []

@@ -2,19 +2,20 @@ import math
 
 import numpy as np
 import pytest
-from helpers.drifting import observations, product_kernel, view_of
+from helpers.drifting import future_products, observations, product_kernel, view_of
 
 import ebbtide as eb
-from ebbtide.gp.convolutions import spatial_convolution, temporal_convolution
 from ebbtide.parts.staleness import KeepAll, WassersteinBudget
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 NOISE = 0.05
 
 
 def literal_score(kernel, X, t, y, i, now):
-    """R̂ᵢ by two conditionings and no identity: Δμ and Δσ² as kernel expansions, integrated with C."""
+    """R̂ᵢ by conditioning twice, without the rank-one identity: Δμ and Δσ² as kernel expansions, integrated with C."""
     n = len(t)
-    C = spatial_convolution(kernel.spatial, X).matrix * temporal_convolution(kernel.temporal, now - t).matrix
+    C, _ = future_products(kernel, X, now - t)
     whole = np.linalg.inv(kernel(X, t) + NOISE * np.eye(n))
     rest = np.delete(np.arange(n), i)
     without = np.zeros((n, n))
@@ -25,12 +26,14 @@ def literal_score(kernel, X, t, y, i, now):
 
 
 def test_the_loop_is_algorithm_1(rng):
-    """Lines 3-24 of the paper, transcribed with b itself, beside the policy's log b and downdates."""
-    alpha, X, t, y = 0.25, *observations(rng, 60, span=6.0)
+    """Lines 3-24 of the paper, transcribed with b itself, against the policy's log b and downdates."""
+    alpha = 0.25
+    X, t, y = observations(rng, 60, span=6.0)
     policy = WassersteinBudget(alpha=alpha, min_active=0)
     active = list(range(10))
-    mine, state = list(active), {}
-    b, previous, l_T = 1.0, None, None
+    mine = list(active)
+    state: dict[str, float] = {}
+    b, previous, l_T = 1.0, None, math.nan
     removed_in_all = 0
     for k in range(10, 60):
         now = float(t[k])
@@ -124,7 +127,7 @@ def test_scores_of_a_verdict_are_what_was_paid(method, rng):
     [
         lambda: WassersteinBudget(alpha=-1.0),
         lambda: WassersteinBudget(alpha=math.nan),
-        lambda: WassersteinBudget(method="guess"),
+        lambda: WassersteinBudget(method="guess"),  # type: ignore[arg-type]
         lambda: WassersteinBudget(min_active=5, max_active=4),
         lambda: eb.Algorithm(temporal=None),
     ],

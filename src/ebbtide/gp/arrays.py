@@ -1,4 +1,4 @@
-"""The two kinds of arrays that the library passes around."""
+"""The two kinds of array that the library passes around: numbers, and positions of rows."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -7,8 +7,8 @@
 | uᵢ     | age of an observation, now − tᵢ ≥ 0                             | (n,)   |
 | Φ      | kernel at quadrature nodes × √weight, so that C = Φ Φᵀ          | (n, m) |
 
-The criterion is a ratio, so constants common to all entries cancel. They are returned apart (as logarithms):
-left inside they would underflow when all the data is much older than l_T. Entries of C_S are never capped
+The criterion is a ratio, so constants common to all entries cancel. They are returned separately, as
+logarithms: inside, they would underflow when all the data is much older than l_T. Entries of C_S are never capped
 at 1 as in Appendix C of the paper: that breaks positive semi-definiteness.
 """
 
@@ -40,7 +40,7 @@ class Convolution:
 
 @singledispatch
 def spatial_convolution(kernel: Stationary, X: Array) -> Convolution | None:
-    """∫_{ℝ^d} k_S(x, xᵢ) k_S(x, xⱼ) dx, with ones on the diagonal; None without a closed form."""
+    """∫_{ℝ^d} k_S(x, xᵢ) k_S(x, xⱼ) dx, with ones on the diagonal; None if no closed form is known."""
     return None
 
 
@@ -89,10 +89,10 @@ def matern_correlation(order: float, z: Array) -> Array:
 
 
 def _integer_order(order: int, z: Array) -> Array:
-    """The half-integer neighbour A+½ (a polynomial), over √(1+z/A) to have its growth at infinity, times a
+    """The half-integer neighbour A+½ (a polynomial), divided by √(1+z/A) to match the growth at infinity, times a
     correction close to 1 that is smooth on [0, ∞]: a short polynomial in u = (z−A)/(z+A).
 
-    Much faster than two Bessel functions, and within 1e-12 of them.
+    Much faster than two Bessel functions, and accurate to 1e-12.
     """
     neighbour = polynomial(matern_coefficients(order), z)
     neighbour *= polynomial(_correction(order), (z - order) / (z + order))
@@ -114,7 +114,7 @@ def bessel_correlation(order: int, z: Array) -> Array:
     """g_A = e^z z^A K_A(z) over its limit at 0, by g_{A+1} = g_A + z² g_{A−1}/(4A(A−1)): the recurrence of K_A,
     normalised so that nothing overflows.
     """
-    z = np.maximum(z, np.finfo(float).tiny)  # K_0(0) is infinite, z² K_0(z) is not
+    z = np.maximum(z, np.finfo(float).tiny)  # K_0(0) is infinite, but z² K_0(z) is 0
     here: Array = z * k1e(z)
     if order == 1:
         return here
@@ -125,7 +125,7 @@ def bessel_correlation(order: int, z: Array) -> Array:
 
 
 def _high_order(order: float, z: Array) -> Array:
-    """The same recurrence for the ratios g_{A+1}/g_A, whose logarithms add up: dozens of one-hot columns."""
+    """The same recurrence for the ratios g_{A+1}/g_A, whose logarithms add up: for dozens of one-hot columns."""
     first = 0.5 if (order - 0.5).is_integer() else 1.0
     here = np.ones_like(z) if first == 0.5 else bessel_correlation(1, z)
     ratio = 1.0 + z if first == 0.5 else bessel_correlation(2, z) / here
@@ -143,7 +143,7 @@ def _high_order(order: float, z: Array) -> Array:
 
 @singledispatch
 def temporal_convolution(kernel: Stationary, ages: Array) -> Convolution | None:
-    """∫_{now}^∞ k_T(t, tᵢ) k_T(t, tⱼ) dt for observations of these ages; None without a closed form."""
+    """∫_{now}^∞ k_T(t, tᵢ) k_T(t, tⱼ) dt for observations of these ages; None if no closed form is known."""
     return None
 
 
@@ -151,7 +151,7 @@ def temporal_convolution(kernel: Stationary, ages: Array) -> Convolution | None:
 def _(kernel: SquaredExponential, ages: Array) -> Convolution:
     """(√π l/2) exp(−(uᵢ−uⱼ)²/4l²) erfc((uᵢ+uⱼ)/2l): with erfcx the two exponentials become gᵢ gⱼ.
 
-    The paper prints 2l² for 4l² (Table 4 and its lemma): an error.
+    The paper prints 2l² instead of 4l² (Table 4 and its lemma), which is an error.
     """
     scale = float(np.asarray(kernel.lengthscale))
     scaled = ages / scale
@@ -170,7 +170,7 @@ def _(kernel: Matern, ages: Array) -> Convolution:
     scaled = rate * ages
     newest = scaled.min()
     phi = polynomial(matern_coefficients(p), scaled[:, None] + 0.5 * nodes)
-    top = np.abs(phi).max()  # years of age against a short l_T: the square of a huge polynomial
+    top = np.abs(phi).max()  # years of age over a short l_T: the polynomial's square would overflow
     phi *= np.sqrt(weights) * (np.exp(newest - scaled)[:, None] / top)
     return Convolution(phi @ phi.T, 2.0 * (math.log(top) - newest) - math.log(2.0 * rate))
 
@@ -185,7 +185,7 @@ def _laguerre(n: int) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class TimeNodes:
-    """Points of the future, as delays after now, with their weights."""
+    """Quadrature nodes of the future, as delays after now, with their weights."""
 
     delays: Array
     weights: Array
@@ -203,16 +203,16 @@ def decaying_future(kernel: Stationary) -> TimeNodes:
 
 
 def finite_future(horizon: float) -> TimeNodes:
-    """[now, now + horizon], for kernels that need not decay: Gauss–Legendre."""
+    """[now, now + horizon], for kernels that may not decay: Gauss–Legendre."""
     if not (np.isfinite(horizon) and horizon > 0):
-        raise ConfigurationError(f"horizon={horizon!r}: how far ahead predictions matter is a positive time")
+        raise ConfigurationError(f"horizon={horizon!r}: give a finite time > 0, how far ahead predictions matter")
     nodes, weights = np.polynomial.legendre.leggauss(16)
     return TimeNodes(0.5 * horizon * (nodes + 1.0), 0.5 * horizon * weights)
 
 
 @lru_cache
 def box_nodes(d: int, count: int) -> Array:
-    """Quasi-random points of [0,1]^d, the same at every call; each has weight 1/count."""
+    """Quasi-random points of [0,1]^d, the same in every call; each has weight 1/count."""
     points = sobol(d, count, rng=0)
     points.flags.writeable = False
     return points

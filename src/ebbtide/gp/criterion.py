@@ -4,7 +4,7 @@ Removing observation i changes the posterior by a rank-one term, v_i(z) = Σⱼ 
 
     μ_D − μ_D̃ = (αᵢ/Pᵢᵢ) vᵢ          σ²_D̃ − σ²_D = vᵢ²/Pᵢᵢ
 
-so the blocks E … M of the paper's appendices are not needed, and Theorem 4.1 becomes
+so the blocks E … M of the paper's appendices are not needed. Theorem 4.1 becomes
 
     Ŵ²ᵢ = λ² (αᵢ²/Pᵢᵢ² + 1/Pᵢᵢ) qᵢ        q = diag(P C P)
     Ŵ²_∅ = λ² (αᵀ C α + Σ P∘C)            R̂ᵢ = Ŵᵢ/Ŵ_∅
@@ -13,10 +13,10 @@ so the blocks E … M of the paper's appendices are not needed, and Theorem 4.1 
 |--------|---------------------------------------------------------------|--------|
 | P, α   | Δ⁻¹ and Δ⁻¹y                                                  | (n, n), (n,) |
 | C      | ∫∫ k k over the future, up to a constant (convolutions.py)    | (n, n) |
-| q      | diag(P C P): what observation i means to the future           | (n,)   |
+| q      | diag(P C P): what observation i contributes to the future     | (n,)   |
 | Φ, V   | kernel at quadrature nodes × √weight; P Φ                     | (n, m) |
 
-One n×n product is the whole cost of a pass, and a removal is an O(n²) downdate (O(nm) for the exact form).
+A pass costs one n×n product, and a removal one O(n²) downdate (O(nm) for the exact form).
 """
 
 import math
@@ -40,32 +40,32 @@ from ebbtide.gp.kernels import Kernel, SpaceTimeKernel
 from ebbtide.gp.linalg import downdate, factorize, invert, one_blas_thread
 from ebbtide.gp.posterior import Posterior
 
-Method = Literal["bound", "exact"]
+CriterionMethod = Literal["bound", "exact"]
 SPATIAL_NODES = 128
 
 
 class Criterion(ABC):
-    """Scores of a dataset that loses observations one by one."""
+    """Scores of the active observations while they are removed one by one."""
 
     def __init__(self, P: Array, alpha: Array) -> None:
-        self.P, self.alpha = P, alpha  # the caller's, until the first removal
+        self.P, self.alpha = P, alpha  # shared with the caller until the first removal
         self.live = np.ones(len(alpha), dtype=bool)
 
     @abstractmethod
     def squared_distances(self) -> tuple[Array, float]:
-        """W²ᵢ (infinite for the removed) and W²_∅, up to the same constant."""
+        """W²ᵢ (infinite once removed) and W²_∅, up to the same constant."""
 
     @abstractmethod
     def least(self) -> tuple[int, float]:
         """The observation with the lowest score, and that score."""
 
     def scores(self) -> Array:
-        """R of every observation; infinity for those removed."""
+        """R of every observation; infinite once removed."""
         losses, total = self.squared_distances()
         return np.sqrt(losses / total) if total > 0.0 else np.where(self.live, 0.0, np.inf)
 
     def remove(self, row: int) -> None:
-        """Take an observation out: P and α here (math: P ← P − P₍:,j₎P₍:,j₎ᵀ/Pⱼⱼ), the rest in `_forget`."""
+        """Remove an observation: P ← P − P₍:,j₎P₍:,j₎ᵀ/Pⱼⱼ and α here, the rest in `_forget`."""
         if self.live.all():
             self.P = self.P.copy()
         column = self.P[:, row].copy()
@@ -77,16 +77,18 @@ class Criterion(ABC):
 
     @abstractmethod
     def _forget(self, row: int, column: Array, precision: float, residual: float) -> None:
-        """What follows from q, the means and the variances, before P and α change."""
+        """Update what depends on P and α (q, the means, the variances) before they change."""
 
     @property
     def precision(self) -> Array:
-        """Pᵢᵢ, and 1 for the removed."""
+        """Pᵢᵢ, and 1 once removed."""
         return np.where(self.live, np.diagonal(self.P), 1.0)
 
 
 class Bound(Criterion):
-    """Theorem 4.1: whole space, and the variance's difference for the squared difference of deviations."""
+    """Theorem 4.1: the whole space instead of the box, and the difference of the variances instead of the squared
+    difference of the deviations.
+    """
 
     def __init__(self, P: Array, alpha: Array, C: Array) -> None:
         super().__init__(P, alpha)
@@ -115,13 +117,13 @@ class Bound(Criterion):
 
 
 class Exact(Criterion):
-    """The criterion itself by quadrature: on the box, with neither of the paper's two bounds, for any kernel.
+    """The criterion itself, by quadrature on the box: neither of the paper's two bounds, any kernel.
 
     W²ᵢ = Σ_m ω_m [(αᵢ vᵢ/Pᵢᵢ)² + (√(σ² + vᵢ²/Pᵢᵢ) − σ)²]        W²_∅ = Σ_m ω_m [μ² + (√k − σ)²]
 
-    Differences of roots are written as δ/(√a + √b): no cancellation when the observations are stale.
-    Columns of Φ carry √ω_m, so k(z_m, z_m), σ² and μ carry ω_m, ω_m and √ω_m. Φ may come divided by `fade`, the
-    decay of the newest observation: squares of v then do not underflow, and the ratio is the same.
+    Differences of roots are written as δ/(√a + √b), which avoids cancellation when the observations are stale.
+    The columns of Φ include √ω_m, so k(z_m, z_m), σ² and μ include ω_m, ω_m and √ω_m. Φ may be divided by `fade`, the
+    decay of the newest observation, so that squares of v do not underflow; the ratio is the same.
     """
 
     def __init__(self, P: Array, alpha: Array, phi: Array, prior: Array, fade: float) -> None:
@@ -139,7 +141,7 @@ class Exact(Criterion):
         return losses, self._to_prior()
 
     def least(self) -> tuple[int, float]:
-        """Branch and bound: the mean's part alone is a lower bound, so most rows are never integrated."""
+        """Branch and bound: the part of the mean is a lower bound, so most rows are never integrated."""
         mean_losses = self._mean_losses()
         order = np.argsort(mean_losses)[: np.count_nonzero(self.live)]
         best, row = np.inf, int(order[0])
@@ -162,7 +164,7 @@ class Exact(Criterion):
         return variance
 
     def _deviation_losses(self, rows: Rows) -> Array:
-        """Σ (δ/(√(σ²+δ) + σ))² with δ = vᵢ²/Pᵢᵢ, for some observations."""
+        """Σ (δ/(√(σ²+δ) + σ))² with δ = vᵢ²/Pᵢᵢ, for the given observations."""
         variance = self._variance()
         delta = self.P[rows] @ self.phi
         delta *= delta
@@ -195,11 +197,11 @@ def criterion(
     X: Array,
     t: Array,
     now: float,
-    method: Method = "bound",
+    method: CriterionMethod = "bound",
     horizon: float | None = None,
     nodes: int = SPATIAL_NODES,
 ) -> Criterion:
-    """The criterion for observations (X, t) under a conditioned process, present time t₀ = max(now, newest t)."""
+    """The criterion of observations (X, t) under a conditioned process; the present is t₀ = max(now, newest t)."""
     ages = max(now, float(t.max())) - t
     if method == "exact":
         return Exact(P, alpha, *_nodes(kernel, X, t, ages, horizon, nodes))
@@ -212,13 +214,14 @@ def criterion(
     return Bound(P, alpha, closed)
 
 
-def criterion_of(posterior: Posterior, now: float, method: Method = "bound") -> Criterion:
+def criterion_of(posterior: Posterior, now: float, method: CriterionMethod = "bound") -> Criterion:
+    """The criterion of the observations behind a posterior."""
     p = posterior
     return criterion(p.kernel, p.P, p.alpha, p.X, p.t, now, method)
 
 
 def _closed_form(kernel: Kernel, X: Array, ages: Array) -> Array | None:
-    """C, up to a constant, when both convolutions are known."""
+    """C up to a constant, if both convolutions have a closed form."""
     if not isinstance(kernel, SpaceTimeKernel) or kernel.temporal is None:
         return None
     space = spatial_convolution(kernel.spatial, X)
@@ -237,7 +240,7 @@ def _nodes(
     delays = _future(kernel, horizon)
     roots = np.sqrt(delays.weights / nodes)
     if isinstance(kernel, SpaceTimeKernel) and kernel.temporal is not None:
-        # A product on a product grid: n·(128 + 8) kernel values instead of n·128·8.
+        # A product kernel on a product grid: n·(128 + 8) kernel values instead of n·128·8.
         space = kernel.scale * kernel.spatial(X, points)
         rho = kernel.temporal.scaled_distance(-ages[:, None], delays.delays[:, None])
         exponent = kernel.temporal.exponent(rho)
@@ -249,7 +252,7 @@ def _nodes(
     every_time = np.repeat(now + delays.delays, nodes)
     weights = np.repeat(roots, nodes)
     phi = kernel(X, t, every_point, every_time) * weights
-    # A kernel gives matrices; k(z, z) for many z is the diagonal of small ones.
+    # A kernel returns matrices, so k(z, z) for many z comes from the diagonals of small ones.
     blocks = [slice(start, start + 64) for start in range(0, len(every_time), 64)]
     variances = [np.diagonal(kernel(every_point[b], every_time[b], every_point[b], every_time[b])) for b in blocks]
     return phi, np.concatenate(variances) * weights**2, 1.0
@@ -261,7 +264,7 @@ def _future(kernel: Kernel, horizon: float | None) -> TimeNodes:
     if isinstance(kernel, SpaceTimeKernel) and kernel.temporal is not None:
         return decaying_future(kernel.temporal)
     raise ConfigurationError(
-        "this kernel does not say how it decays in time, so the future has no end; "
+        f"kernel={kernel!r}: how it decays in time is not known, so the integral over the future may not converge; "
         "pass horizon=, how far ahead predictions matter, in the clock's unit"
     )
 
@@ -274,28 +277,28 @@ def relevance(
     kernel: Kernel,
     noise: float,
     now: float,
-    method: Method = "bound",
+    method: CriterionMethod = "bound",
     horizon: float | None = None,
     nodes: int = SPATIAL_NODES,
 ) -> Array:
-    """How much the predictions from `now` on would change without each observation, relative to losing all.
+    """How much the predictions from `now` on would change without each observation, relative to losing all of them.
 
-    `X` is in the unit cube, `y` centred, `noise` a variance. `method="bound"` is Theorem 4.1 (it drives W-DBO),
-    `"exact"` the criterion itself by quadrature on the box. A kernel with no closed form has its bound computed
-    by quadrature too; one that does not decay in time needs a `horizon`. `nodes` is how many points of space the
-    quadrature takes (a power of two).
+    `X` is in the unit cube, `y` is centred, `noise` is a variance. `method="bound"` is Theorem 4.1, which drives W-DBO;
+    `"exact"` is the criterion itself, by quadrature on the box. If a kernel has no closed form, its bound is computed
+    by quadrature too; a kernel that does not decay in time needs a `horizon`. `nodes` is the number of points in space
+    that the quadrature uses (a power of two).
 
     >>> from ebbtide.gp.kernels import Matern
     >>> kernel = SpaceTimeKernel(1.0, Matern(2.5, 0.3), Matern(1.5, 0.2))
     >>> scores = relevance([[0.2], [0.2], [0.8]], [0.0, 0.9, 0.9], [1.0, 1.1, -0.5], kernel=kernel, noise=0.05, now=1.0)
-    >>> int(scores.argmin())    # the old observation, measured again since, is the one to lose
+    >>> int(scores.argmin())    # the old observation, since measured again, matters least
     0
     """
     X, t, y = _checked(X, t, y)
     if not (np.isfinite(noise) and noise > 0):
-        raise ConfigurationError(f"noise={noise!r}: the noise's variance is a positive number")
+        raise ConfigurationError(f"noise={noise!r}: give the variance of the noise, a positive number")
     if not np.isfinite(now):
-        raise ObservationError(f"now={now!r}: the present is a finite time")
+        raise ObservationError(f"now={now!r}: give the present as a finite time")
     if len(t) == 0:
         return np.zeros(0)
     with one_blas_thread():
@@ -311,9 +314,9 @@ def _checked(X: ArrayLike, t: ArrayLike, y: ArrayLike) -> tuple[Array, Array, Ar
     X = X[:, None] if X.ndim == 1 else X
     if not (X.ndim == 2 and t.ndim == y.ndim == 1 and len(X) == len(t) == len(y)):
         raise ObservationError(
-            f"X has shape {X.shape}, t {t.shape}, y {y.shape}: give (n, d), (n,) and (n,), a row an observation"
+            f"X has shape {X.shape}, t {t.shape}, y {y.shape}: give (n, d), (n,) and (n,), one row per observation"
         )
     for name, column in (("X", X), ("t", t), ("y", y)):
         if not np.isfinite(column).all():
-            raise ObservationError(f"{name} holds NaN or infinity: leave such observations out")
+            raise ObservationError(f"{name} contains NaN or infinity: leave such observations out")
     return X, t, y

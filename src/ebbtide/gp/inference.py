@@ -1,11 +1,11 @@
 """Hyperparameters: maximum likelihood or maximum a posteriori, from warm starts, with a ladder of fallbacks.
 
-The ladder of a fit: warm start → search from the default start → the last good hyperparameters, with one
-warning. A fit never raises: the loop of a live system goes on.
+A fit tries, in order: a warm start; a search from the default start; the last good hyperparameters, with one
+warning. It raises only if even those give no posterior, so that the loop of a live system goes on.
 
 The search is Newton's method with the average information (likelihood.py) and Levenberg–Marquardt damping,
-inside a box. It stops when the step it would take promises less than `TOLERANCE` nats: a refit that would
-change nothing costs one evaluation, whose factorization the rest of the step uses anyway.
+inside a box. It stops when the next step promises less than `TOLERANCE` nats: a refit that would change nothing
+costs one evaluation, whose factorization the rest of the ask needs anyway.
 """
 
 import warnings
@@ -22,21 +22,21 @@ from ebbtide.gp.likelihood import Evaluation, Hyperparameters, Likelihood
 from ebbtide.gp.posterior import Posterior, condition
 from ebbtide.guards import Guard
 
-Method = Literal["map", "mle"]
+InferenceMethod = Literal["map", "mle"]
 
 TOLERANCE = 0.05  # nats of log posterior that a further step must promise
-WARM_STEPS = 4  # an ask brings one observation: the fit follows, it need not finish at once
+WARM_STEPS = 4  # per ask: with one new observation the fit need not converge at once
 SEARCH_STEPS = 25
-SEARCH_ROWS = 128  # a search from scratch looks at this many rows at most
-MIN_ROWS = 4  # fewer observations than this cannot be fitted: hyperparameters are held
+SEARCH_ROWS = 128  # a search from scratch uses at most this many rows
+MIN_ROWS = 4  # with fewer observations the hyperparameters are kept as they are
 
 
 @dataclass(frozen=True)
 class TimeLimits:
-    """What the data allows l_T to be: set by the sampling interval and the whole history's span.
+    """The values that l_T may take, given the sampling interval and the span of the whole history.
 
-    A function that changes within ten samples cannot be tracked; but white noise can be mistaken for one.
-    `spread_above` is how far above `typical` is still usual (log; infinite: anything is).
+    A function that changes within ten samples cannot be tracked, but white noise can be mistaken for one.
+    `spread_above` is the spread (log) of the prior above `typical`; infinite means that any value is plausible.
     """
 
     floor: float
@@ -46,14 +46,14 @@ class TimeLimits:
 
     @classmethod
     def of(cls, interval: float, span: float) -> "TimeLimits":
-        """The guards of W-DBO: never tied to the active span, which would feed back into removal."""
+        """The limits of W-DBO. They do not depend on the span of the active set, which would feed back into removal."""
         floor = 10.0 * interval
         ceiling = 10.0 * max(span, floor)
         return cls(floor, ceiling, 5.0 * floor)
 
     @classmethod
     def in_steps(cls) -> "TimeLimits":
-        """For ε, which may be as small as the data says: the ceiling above guards W-DBO's budget, and nobody else's."""
+        """For ε, which may be as small as the data says: the ceiling of `of` only protects the budget of W-DBO."""
         return cls(floor=10.0, ceiling=1e7, typical=50.0)
 
 
@@ -77,8 +77,8 @@ class Prior:
         return np.clip(theta, self.lower, self.upper)
 
 
-def weak_prior(ard: bool, dim: int, limits: TimeLimits | None, method: Method) -> Prior:
-    """For standardised values in the unit cube. "mle" keeps the box and the centre, with no preference inside.
+def weak_prior(ard: bool, dim: int, limits: TimeLimits | None, method: InferenceMethod) -> Prior:
+    """For standardised values in the unit cube. "mle" keeps the box and the centre, but is flat inside the box.
 
     | parameter | centre  | spread (log) below, above | box             |
     |-----------|---------|---------------------------|-----------------|
@@ -87,10 +87,10 @@ def weak_prior(ard: bool, dim: int, limits: TimeLimits | None, method: Method) -
     | l_T       | typical | 1, 1                      | floor … ceiling |
     | σ²/λ      | 0.05    | 2, 1                      | 1e-6 … 100      |
 
-    The preferences err on the side of exploring. What a handful of observations cannot explain is rather a short l_S
-    than noise, for a model that believes in noise and a flat function never looks elsewhere; and rather either of them
-    than a short l_T, which makes W-DBO forget. Data that says nothing of l_T (noise on a flat function) leaves it
-    typical: a model that then takes the world for static never sees the tide come in (docs/results.md, "Ackley").
+    The prior errs on the side of exploring. When there are few observations, a short l_S is preferred to noise, because
+    a model that believes in noise on a flat function never looks elsewhere; and both are preferred to a short l_T,
+    which makes W-DBO forget. Data that carries no information about l_T (noise on a flat function) leaves it typical:
+    a model that took the function for static would not notice when it starts to drift (docs/results.md, "Ackley").
     """
     root = np.sqrt(dim)
     rows = [(1.0, 1.5, 1.5, 1e-3, 1e3)] + (dim if ard else 1) * [(0.3 * root, 1.5, 0.7, 0.005 * root, 20.0 * root)]
@@ -113,7 +113,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class _Climb:
-    """Where an ascent stands: an evaluation and its log posterior density."""
+    """The current point of an ascent: an evaluation and its log posterior density."""
 
     evaluation: Evaluation
     value: float
@@ -128,13 +128,13 @@ def fit(
     search: bool,
     rng: np.random.Generator,
 ) -> Fit:
-    """The best hyperparameters reachable from `start` (and from a fresh search, if asked for)."""
+    """The best hyperparameters reachable from `start`, and with `search` also from a fresh search."""
     likelihood = Likelihood(*families, *data)
     climbs = []
     try:
         climbs.append(ascend(likelihood, start.to_vector(), prior, WARM_STEPS))
     except NumericalError:
-        search = True  # second rung of the ladder
+        search = True  # the first fallback
     if search:
         try:
             fresh = _search(families, data, prior, rng)
@@ -143,7 +143,7 @@ def fit(
             pass
     if not climbs:
         warnings.warn(
-            f"no hyperparameters could be fitted to the {len(data[2])} active observations; "
+            f"the hyperparameters could not be fitted to the {len(data[2])} active observations; "
             f"the last good ones are kept: {start}",
             FitWarning,
             stacklevel=2,
@@ -154,7 +154,7 @@ def fit(
 
 
 def _guards(evaluation: Evaluation, prior: Prior) -> tuple[Guard, ...]:
-    """Which guards the fit ran into."""
+    """The guards that were needed."""
     met: list[Guard] = ["jitter"] if evaluation.factor.jitter_rungs else []
     if evaluation.likelihood.families[1] is None:
         return tuple(met)
@@ -172,7 +172,7 @@ def _search(
     prior: Prior,
     rng: np.random.Generator,
 ) -> Array:
-    """The best of a small grid around the prior's centre, climbed; on a sample of the rows if they are many."""
+    """Ascend from the best point of a small grid around the prior's centre; on a sample of rows if they are many."""
     n = len(data[2])
     rows = rng.choice(n, SEARCH_ROWS, replace=False) if n > SEARCH_ROWS else np.arange(n)
     likelihood = Likelihood(*families, *(column[rows] for column in data))
@@ -221,7 +221,7 @@ def ascend(likelihood: Likelihood, theta: Array, prior: Prior, max_steps: int) -
 def _newton_step(
     gradient: Array, information: Array, damping: float, theta: Array, prior: Prior
 ) -> tuple[Array, float]:
-    """(H + damping·diag H)⁻¹ g over the parameters that are free to move, and the gain it promises."""
+    """(H + damping·diag H)⁻¹ g over the parameters that are not held at a bound, and the expected gain."""
     pinned = ((theta <= prior.lower) & (gradient < 0)) | ((theta >= prior.upper) & (gradient > 0))
     free = np.flatnonzero(~pinned)
     step = np.zeros_like(theta)

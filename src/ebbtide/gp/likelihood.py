@@ -6,14 +6,14 @@
     ∂L/∂θₐ   = ½ (αᵀ Kₐ α − tr(P Kₐ))                      Kₐ = ∂Δ/∂θₐ
     Hₐᵦ      = ½ (Kₐα)ᵀ P (Kᵦα)
 
-The noise enters as the ratio σ²/λ, whose lower bound is what bounds the condition number of Δ.
+The noise enters as the ratio σ²/λ, whose lower bound limits the condition number of Δ.
 
 H is the *average information* (Gilmour, Thompson and Cullis, 1995): its expectation is the Fisher information
-½ tr(P Kₐ P Kᵦ), but it costs O(n²) where that costs O(n³), and it is positive semi-definite wherever the
-parameters are. Newton steps with it are what makes a refit cost a few factorizations.
+½ tr(P Kₐ P Kᵦ), but it costs O(n²) instead of O(n³), and it is positive semi-definite everywhere. With Newton
+steps based on it, a refit costs a few factorizations.
 
-All elementwise work is done on the n(n−1)/2 pairs above the diagonal, and one exponential serves the whole
-product of kernels (see kernels/stationary.py).
+All elementwise work is done on the n(n−1)/2 pairs above the diagonal, with one exponential for the whole product
+of kernels (see kernels/stationary.py).
 """
 
 import math
@@ -31,7 +31,7 @@ from ebbtide.gp.posterior import Posterior
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """What is fitted; `timescale` is None for a kernel without a temporal part."""
+    """What a fit finds; `timescale` is None for a kernel without a temporal part."""
 
     scale: float
     lengthscale: float | tuple[float, ...]
@@ -49,14 +49,14 @@ class Hyperparameters:
         return cls(scale, tuple(middle) if ard else middle[0], timescale, ratio * scale)
 
     def kernel(self, spatial: Stationary, temporal: Stationary | None) -> SpaceTimeKernel:
-        """These numbers on kernels of the given families."""
+        """The kernel of the given families with these hyperparameters."""
         if temporal is not None and self.timescale is not None:
             temporal = temporal.with_lengthscale(self.timescale)
         return SpaceTimeKernel(self.scale, spatial.with_lengthscale(self.lengthscale), temporal)
 
 
 class _Axis:
-    """One part of the kernel: the pairwise squared differences, one row a lengthscale."""
+    """One part of the kernel: the pairwise squared differences, one row per lengthscale."""
 
     def __init__(self, family: Stationary, points: Array, ard: bool) -> None:
         self.family = family
@@ -95,7 +95,7 @@ class Likelihood:
 
 
 class Evaluation:
-    """L at one θ. The value costs a Cholesky factor; derivatives and the posterior share one inverse."""
+    """L at one θ. The value costs one Cholesky factor; the derivatives and the posterior share one inverse."""
 
     def __init__(self, likelihood: Likelihood, theta: Array) -> None:
         self.likelihood, self.theta = likelihood, theta
@@ -139,7 +139,7 @@ class Evaluation:
         return gradient, 0.5 * K_alpha.T @ (P @ K_alpha)
 
     def _lengthscale_derivatives(self) -> Array:
-        """∂K/∂log l on the pairs, one row a lengthscale: λ e^exponent · h · Δ²/l² · the other part's value."""
+        """∂K/∂log l on the pairs, one row per lengthscale: λ e^exponent · h · Δ²/l² · the other part's value."""
         rows = np.empty((len(self.theta) - 2, len(self._decay)))
         for block in blocks(len(self._decay)):
             rhos = [axis.scaled_distance(scales, block) for axis, scales in self._axes]

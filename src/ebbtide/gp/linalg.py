@@ -2,7 +2,7 @@
 
 The engine works with the explicit inverse P = Δ⁻¹ because everything downstream is a product with it:
 the criterion is diag(P C P), a removal is a rank-one downdate of P, and the posterior's gradient needs P k.
-The noise bounds the condition number (inference.py keeps σ²/λ ≥ 1e-6), which is what makes that safe.
+This is safe because the noise bounds the condition number (inference.py keeps σ²/λ ≥ 1e-6).
 """
 
 import os
@@ -27,7 +27,7 @@ JITTER_LADDER = (0.0, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 1.0)
 
 @dataclass(frozen=True)
 class Factor:
-    """The lower Cholesky factor of a matrix, its log-determinant, and how many rungs of jitter it took."""
+    """The lower Cholesky factor of a matrix, its log-determinant, and how many steps of the jitter ladder it took."""
 
     lower: Array
     log_determinant: float
@@ -35,21 +35,22 @@ class Factor:
 
 
 def factorize(matrix: Array) -> Factor:
-    """Cholesky factor of a symmetric matrix, climbing the jitter ladder only if it has to."""
+    """Cholesky factor of a symmetric matrix, with jitter only if the factorization fails without."""
     for rung, jitter in enumerate(JITTER_LADDER):
         raised = matrix if rung == 0 else matrix + jitter * np.diagonal(matrix).mean() * np.eye(len(matrix))
-        lower, failed = lapack.dpotrf(raised.T, lower=1, clean=1)  # symmetric: .T only spares a reordering copy
+        lower, failed = lapack.dpotrf(raised.T, lower=1, clean=1)  # symmetric, so .T only avoids a copy
         diagonal = np.diagonal(lower)
         if failed == 0 and np.isfinite(diagonal).all():
             return Factor(lower, 2.0 * float(np.log(diagonal).sum()), rung)
     raise NumericalError(
         f"a {len(matrix)}×{len(matrix)} covariance matrix is not positive definite even with jitter "
-        f"{JITTER_LADDER[-1]:g} on its diagonal; it holds non-finite or hugely different numbers"
+        f"{JITTER_LADDER[-1]:g} on its diagonal; check the data for values that are not finite or differ by many "
+        "orders of magnitude"
     )
 
 
 def invert(factor: Factor) -> Array:
-    """P = (L Lᵀ)⁻¹ as a full symmetric matrix. The factor is consumed: its memory becomes the inverse's."""
+    """P = (L Lᵀ)⁻¹ as a full symmetric matrix. This overwrites the factor: the inverse reuses its memory."""
     triangle, failed = lapack.dpotri(factor.lower, lower=1, overwrite_c=1)
     if failed:
         raise NumericalError("the Cholesky factor of a covariance matrix has a zero on its diagonal")
@@ -66,7 +67,7 @@ def solve(factor: Factor, vector: Array) -> Array:
 
 
 def downdate(inverse: Array, row: int) -> None:
-    """In place, the inverse after the matrix has lost a row and column; they become zero here (O(n²))."""
+    """Update an inverse in place for a matrix that loses a row and column, which become zero here. O(n²)."""
     column = inverse[:, row].copy()
     # A symmetric matrix is its own transpose, so one of the two is Fortran-ordered: BLAS updates it in place.
     fortran = inverse if inverse.flags.f_contiguous else inverse.T
@@ -76,28 +77,28 @@ def downdate(inverse: Array, row: int) -> None:
 
 
 def symmetric(pairs: Array, diagonal: float, n: int) -> Array:
-    """The n×n symmetric matrix with these pairs above the diagonal (SciPy's condensed order)."""
+    """The n×n symmetric matrix with the given pairs above the diagonal (in SciPy's condensed order)."""
     matrix: Array = squareform(pairs, checks=False) if n > 1 else np.zeros((n, n))
     np.fill_diagonal(matrix, diagonal)
     return matrix
 
 
 def blocks(length: int, size: int = 8192) -> list[slice]:
-    """Slices that keep the temporaries of elementwise work inside the cache (and off the allocator's slow path)."""
+    """Slices that keep the temporaries of elementwise work inside the cache and avoid the allocator's slow path."""
     return [slice(start, start + size) for start in range(0, length, size)]
 
 
 @cache
 def _blas_libraries() -> list[Any]:
-    # glibc hands blocks of 128 kB and more back to the system when they are freed, and every use of a new one is a
-    # page fault: a good part of the time at n = 200. It stops once it has seen a larger one come and go.
+    # glibc returns freed blocks of 128 kB and more to the system, so that each new one costs page faults: a good part
+    # of the time at n = 200. It stops doing so once a larger block has been allocated and freed.
     np.empty(4_000_000)
     return ThreadpoolController().select(user_api="blas").lib_controllers  # type: ignore[no-any-return]
 
 
 def _set_threads(counts: Iterable[int]) -> None:
     for library, count in zip(_blas_libraries(), counts, strict=True):
-        # threadpoolctl lets only the thread that set a limit first change it; here any thread may be the last out.
+        # threadpoolctl lets only the thread that first set a limit change it; here any thread may be the last to leave.
         release = getattr(library, "clear_controlling_thread", lambda force: None)
         release(force=True)
         library.set_num_threads(count)
@@ -111,9 +112,9 @@ _counts_outside: list[int] = []
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Small matrices are faster on one thread, and results then do not depend on the machine's cores.
+    """Limit BLAS to one thread: small matrices are faster, and results do not depend on the number of cores.
 
-    The limit is the process's, so threads share it: the first one in sets it, the last one out lifts it.
+    The limit applies to the whole process, so threads share it: the first to enter sets it, the last to leave lifts it.
     """
     global _threads_inside, _counts_outside
     with _lock:
@@ -131,7 +132,7 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def _forget_threads() -> None:
-    """A forked child has none of its parent's threads, whatever they were doing."""
+    """A forked child has none of its parent's other threads, so none of them will lift the limit."""
     global _lock, _threads_inside
     _lock = threading.Lock()
     if _threads_inside:

@@ -8,7 +8,7 @@
 | μ      | k α                                (eq. 3) | (m,)   |
 | σ²     | k(z, z) − diag(k P kᵀ)             (eq. 4) | (m,)   |
 
-σ is the deviation of the function itself: the observation noise is not part of it.
+σ is the standard deviation of the function itself; it does not include the observation noise.
 """
 
 from dataclasses import dataclass
@@ -24,6 +24,8 @@ from ebbtide.gp.linalg import factorize, invert
 
 @dataclass(frozen=True)
 class Posterior:
+    """A Gaussian process with a space-time kernel, conditioned on observations (X, t)."""
+
     kernel: SpaceTimeKernel
     noise: float
     X: Array
@@ -45,18 +47,18 @@ class Posterior:
         return Moment(self, time)
 
     def during(self, earliest: float, latest: float) -> "Interval":
-        """The posterior over a stretch of time, as a function of space and time."""
+        """The posterior over an interval of time, as a function of space and time."""
         return Interval(self, earliest, latest)
 
     def believing(self, X: Array, t: Array) -> "Posterior":
-        """As if the posterior mean had been observed at (X, t): the mean stays, the deviation shrinks."""
+        """The posterior as if its mean had been observed at (X, t): the mean stays, the deviation shrinks."""
         X, t = np.vstack([self.X, X]), np.append(self.t, t)
         alpha = np.append(self.alpha, np.zeros(len(t) - len(self)))
         P, jitter_rungs = _inverse(self.kernel, self.noise, X, t)
         return Posterior(self.kernel, self.noise, X, t, P, alpha, jitter_rungs)
 
     def without(self, rows: list[int]) -> "Posterior":
-        """The posterior after losing some observations, by the block downdate P_kk − P_kr P_rr⁻¹ P_rk."""
+        """The posterior without some observations, by the block downdate P_kk − P_kr P_rr⁻¹ P_rk."""
         if not rows:
             return self
         keep = np.delete(np.arange(len(self)), rows)
@@ -82,7 +84,7 @@ def condition(kernel: SpaceTimeKernel, noise: float, X: Array, t: Array, y: Arra
 
 
 def _inverse(kernel: SpaceTimeKernel, noise: float, X: Array, t: Array) -> tuple[Array, int]:
-    """(K + σ²I)⁻¹, and the rungs of jitter that it took."""
+    """(K + σ²I)⁻¹, and how many steps of the jitter ladder it took."""
     covariance = kernel(X, t)
     np.fill_diagonal(covariance, kernel.scale + noise)
     factor = factorize(covariance)
@@ -91,7 +93,7 @@ def _inverse(kernel: SpaceTimeKernel, noise: float, X: Array, t: Array) -> tuple
 
 @dataclass(frozen=True)
 class Moment:
-    """A posterior at a fixed time: what the acquisition looks at."""
+    """A posterior at a fixed time, for the acquisition to evaluate."""
 
     posterior: Posterior
     time: float
@@ -119,13 +121,13 @@ class Moment:
         k = spatial.value(rho) * decay
         kP = k @ post.P
         std = _deviation(post.kernel.scale, k, kP)
-        h = spatial.slope(rho) * decay  # the slope carries the same weights as k
+        h = spatial.slope(rho) * decay  # the slope has the same weights as k
         return k @ post.alpha, std, *_gradients(post.alpha, kP, std, h, X, post.X, spatial.lengthscale)
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A posterior over a stretch of time. Rows are (x, u): u runs from 0 at its beginning to 1 at its end."""
+    """A posterior over an interval of time. Rows are (x, u): u runs from 0 at its start to 1 at its end."""
 
     posterior: Posterior
     earliest: float
@@ -142,9 +144,11 @@ class Interval:
         """Mean, deviation, and their gradients with respect to (x, u)."""
         post, spatial, temporal = self.posterior, self.posterior.kernel.spatial, self.posterior.kernel.temporal
         if temporal is None:
-            raise NumericalError("without a temporal kernel all moments are alike: there is nothing to choose among")
+            raise NumericalError(
+                "the model has no temporal kernel, so all times are alike: there is no best one to find"
+            )
         X, span = Z[:, :-1], self.latest - self.earliest
-        # Counted from the beginning, so that differences of seconds since 1970 keep their digits.
+        # Times are counted from the start, so that differences of seconds since 1970 keep their digits.
         since, told = span * Z[:, -1:], post.t[:, None] - self.earliest
         rho, rho_t = spatial.scaled_distance(X, post.X), temporal.scaled_distance(since, told)
         decay = post.kernel.scale * np.exp(spatial.exponent(rho) + temporal.exponent(rho_t))
@@ -175,6 +179,6 @@ def _towards(pull: Array, X: Array, data: Array) -> Array:
 
 def _deviation(prior: float, k: Array, kP: Array) -> Array:
     variance = prior - np.einsum("mn,mn->m", kP, k)
-    # Rounding must not make a deviation of 0 or NaN.
+    # Rounding must not make the deviation 0 or NaN.
     deviation: Array = np.sqrt(np.maximum(variance, 1e-12 * prior))
     return deviation

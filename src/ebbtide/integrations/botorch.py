@@ -25,7 +25,7 @@ from torch import Tensor
 
 from ebbtide.errors import ConfigurationError, EbbtideWarning
 from ebbtide.gp.arrays import Array
-from ebbtide.gp.criterion import Criterion, Method, criterion
+from ebbtide.gp.criterion import Criterion, CriterionMethod, criterion
 from ebbtide.gp.kernels import Kernel, Matern, SpaceTimeKernel, SquaredExponential
 from ebbtide.gp.kernels.stationary import Stationary
 from ebbtide.gp.linalg import factorize, invert, one_blas_thread
@@ -41,7 +41,7 @@ class RemovalBudget:
     """How much may be forgotten: Algorithm 1's b, which grows with time and pays for removals. Use one per loop."""
 
     def __init__(
-        self, alpha: float = 0.25, *, method: Method = "bound", min_active: int = 10, max_active: int = 1000
+        self, alpha: float = 0.25, *, method: CriterionMethod = "bound", min_active: int = 10, max_active: int = 1000
     ) -> None:
         self.policy = WassersteinBudget(alpha, method, min_active, max_active)
         self.state: dict[str, float] = {}  # plain numbers, in the unit of the caller's time
@@ -64,7 +64,7 @@ def prune(model: Any, now: float, budget: RemovalBudget, time_dim: int = -1) -> 
     return torch.as_tensor(keep, dtype=torch.long, device=model.train_targets.device)
 
 
-def relevance(model: Any, now: float, time_dim: int = -1, method: Method = "bound") -> Tensor:
+def relevance(model: Any, now: float, time_dim: int = -1, method: CriterionMethod = "bound") -> Tensor:
     """How much each observation of a fitted model still matters from `now` on; the same scores as `eb.relevance`."""
     with one_blas_thread():
         scores = _read(model, now, time_dim).criterion(method).scores()
@@ -88,7 +88,7 @@ class _Seen:
     present: float  # max(now, newest t)
     timescale: float  # l_T
 
-    def criterion(self, method: Method) -> Criterion:
+    def criterion(self, method: CriterionMethod) -> Criterion:
         covariance = self.kernel(self.X, self.t, self.X, self.t)
         covariance.flat[:: len(self.t) + 1] += self.noise
         P = invert(factorize(covariance))

@@ -1,1 +1,1 @@
-"""What an algorithm is composed of: acquisition, staleness policy, timing; and how an acquisition is maximized."""
+"""The parts of an algorithm: acquisitions, staleness policies and timings; and the maximization of an acquisition."""

@@ -1,10 +1,10 @@
-"""What to query next: scores of a point by its posterior mean and deviation.
+"""What to query next: an acquisition scores a point by its posterior mean and deviation.
 
-Values are standardised and larger is better. An acquisition returns its value and its derivatives with respect
-to mean and deviation; the maximizer brings the posterior's gradient.
+Values are standardised, and larger is better. An acquisition returns its value and its derivatives with respect
+to mean and deviation; the maximizer adds the gradient of the posterior.
 
-The incumbent of EI and PI is the best posterior mean *now*: the best value ever seen says nothing about a
-function that has moved since.
+The incumbent of EI and PI is the best posterior mean *now*, because the best value ever seen says little about a
+function that has drifted since.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from ebbtide.gp.arrays import Array
 
 @dataclass(frozen=True)
 class Context:
-    """What an acquisition may know besides mean and deviation."""
+    """What an acquisition may use besides mean and deviation."""
 
     n: int  # active observations
     dim: int  # parameters
@@ -29,6 +29,8 @@ class Context:
 
 
 class Acquisition(Protocol):
+    """The interface of an acquisition: any callable with this signature."""
+
     def __call__(self, mean: Array, std: Array, context: Context) -> tuple[Array, Array, Array]:
         """(value, ∂value/∂mean, ∂value/∂std)."""
         ...
@@ -70,9 +72,9 @@ class EI:
 
 @dataclass(frozen=True)
 class PI:
-    """The logarithm of the probability to improve on the incumbent by `margin` (in standard deviations of y).
+    """The logarithm of the probability of improving on the incumbent by `margin` (in standard deviations of y).
 
-    Without a margin the incumbent itself, with its probability of one half, would win for ever.
+    Without a margin the incumbent itself, whose probability is one half, would be chosen again and again.
     """
 
     margin: float = 0.05
@@ -91,7 +93,7 @@ class PI:
 
 @dataclass(frozen=True)
 class Random:
-    """No preference at all: the maximizer's pick is then a random point. The control of every comparison."""
+    """The same score everywhere, so that the maximizer picks a random point: a control for comparisons."""
 
     def __call__(self, mean: Array, std: Array, context: Context) -> tuple[Array, Array, Array]:
         return np.zeros_like(mean), np.zeros_like(mean), np.zeros_like(std)

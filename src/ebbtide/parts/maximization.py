@@ -1,8 +1,8 @@
-"""Where an acquisition is largest: quasi-random candidates, then a batch of starts climbed together.
+"""Where an acquisition is largest: quasi-random candidates, then an ascent from the best of them, in one batch.
 
-The climb is BFGS with one d×d inverse Hessian a start, all starts in one NumPy batch: a step costs one prediction
-with gradient for the whole batch. SciPy's L-BFGS-B on the stacked problem needs more predictions (there the starts
-share their curvature) and spends as long between two of them, which at n = 60 was most of an ask.
+The ascent is BFGS with one d×d inverse Hessian per start, all starts in one NumPy batch: a step costs one prediction
+with gradient for the whole batch. SciPy's L-BFGS-B on the stacked problem needs more predictions (the starts share
+their curvature) and takes as long between two of them; at n = 60 that was most of an ask.
 """
 
 from collections.abc import Callable
@@ -16,19 +16,19 @@ from ebbtide.gp.quasirandom import sobol
 from ebbtide.parts.acquisition import Acquisition, Context
 from ebbtide.space import Space
 
-CANDIDATES = 256  # quasi-random points of the cube
-RECENT = 64  # and the places of the newest active observations
+CANDIDATES = 256  # quasi-random points in the cube
+RECENT = 64  # and the points of the newest active observations
 STARTS = 6
 CLIMB_STEPS = 12
-ENOUGH, CALM_STEPS = 1e-4, 3  # the climb ends when the best start has gained less than that in so many steps
+ENOUGH, CALM_STEPS = 1e-4, 3  # the ascent ends when the best start gains less than ENOUGH in each of CALM_STEPS steps
 
 Objective = Callable[[Array], tuple[Array, Array]]
 
 
 def maximize(acquisition: Acquisition, moment: Moment, space: Space, rng: np.random.Generator, n: int) -> Array:
-    """The best point found of the acquisition at a moment: always feasible, whatever the acquisition does.
+    """The best point found for the acquisition at one moment. It is feasible whatever the acquisition returns.
 
-    `n` is the number of observations that the acquisition counts (pending ones are not among them).
+    `n` is the number of observations passed to the acquisition (without pending ones).
     """
     pool = np.vstack([_candidates(space, rng), moment.posterior.X[-RECENT:]])
     return _best(acquisition, moment, space, pool, n, space.dim)
@@ -37,7 +37,7 @@ def maximize(acquisition: Acquisition, moment: Moment, space: Space, rng: np.ran
 def maximize_over(
     acquisition: Acquisition, interval: Interval, space: Space, rng: np.random.Generator, n: int
 ) -> tuple[Array, float]:
-    """The best point and the best moment for it, over a stretch of time."""
+    """The best point and the best time for it, over an interval of time."""
     timed = _Timed(space)
     recent = interval.posterior.X[-RECENT:]
     pool = np.vstack([_candidates(timed, rng), np.column_stack([recent, rng.random(len(recent))])])
@@ -46,7 +46,7 @@ def maximize_over(
 
 
 class _Timed:
-    """A space with one more coordinate: how far into an interval the query is made."""
+    """A space with one more coordinate: the query's time as a share of an interval."""
 
     def __init__(self, space: Space) -> None:
         self.space, self.dim, self.has_discrete = space, space.dim + 1, space.has_discrete
@@ -66,7 +66,7 @@ class _Timed:
 def _best(
     acquisition: Acquisition, predictor: Moment | Interval, space: Space | _Timed, pool: Array, n: int, dim: int
 ) -> Array:
-    """From the best of the pool uphill; n and dim are what the acquisition counts."""
+    """Ascend from the best of the pool; `n` and `dim` are passed to the acquisition."""
     mean, std = predictor.predict(pool)
     context = Context(n, dim, float(mean.max()))
 
@@ -81,10 +81,10 @@ def _best(
 
     values = _finite(acquisition(mean, std, context)[0])
     found = pool[np.argsort(-values, kind="stable")[:STARTS]]
-    if values.max() > values.min():  # a flat acquisition has nothing to climb
+    if values.max() > values.min():  # a flat acquisition cannot be climbed
         reach = 0.1 * float(np.min(predictor.posterior.kernel.spatial.lengthscale))
         with np.errstate(all="ignore"):
-            # An acquisition may be of any scale; on a small one, a small gain is worth a step.
+            # An acquisition may have any scale; if it is small, a small gain is worth a step.
             enough = ENOUGH * min(1.0, float(np.ptp(values[np.isfinite(values)])))
             found = np.vstack([found, space.snap(climb(score_with_gradient, found, reach, enough=enough))])
     best = found[int(np.argmax(score(found)))]
@@ -97,18 +97,18 @@ def _sobol(dim: int) -> Array:
 
 
 def _candidates(space: Space | _Timed, rng: np.random.Generator) -> Array:
-    """Sobol points, shifted at random: spread out, different at each ask, and cheap."""
+    """Sobol points with a random shift: evenly spread, different in each ask, and cheap."""
     return space.spread((_sobol(space.dim) + rng.random(space.dim)) % 1.0)
 
 
 def climb(objective: Objective, X: Array, reach: float, steps: int = CLIMB_STEPS, enough: float = ENOUGH) -> Array:
-    """Each row of X, moved uphill inside the unit cube; the first step has length `reach`.
+    """Move each row of X uphill inside the unit cube; the first step has length `reach`.
 
-    It ends early when the best row has gained less than `enough` in each of a few steps.
+    The ascent ends early when the best row has gained less than `enough` in each of a few steps.
 
     | symbol | meaning                                 | shape     |
     |--------|-----------------------------------------|-----------|
-    | H      | inverse Hessian of −f, one a start      | (m, d, d) |
+    | H      | inverse Hessian of −f, one per start    | (m, d, d) |
     | s, w   | step, and the change of −gradient       | (m, d)    |
     """
     f, g = objective(X)
@@ -126,7 +126,7 @@ def climb(objective: Objective, X: Array, reach: float, steps: int = CLIMB_STEPS
         better = gain >= 1e-4 * _dot(g, s)
         curved = better & (curvature > 1e-10 * np.sqrt(_dot(s, s) * _dot(w, w)))
         H = np.where(curved[:, None, None], _bfgs(H, s, w, np.where(curved, curvature, 1.0), first=step == 0), H)
-        # No curvature to learn from on convex ground: stride out. Overshot: draw back.
+        # Where f is convex there is no curvature to learn: lengthen the step. After overshooting: shorten it.
         length = np.where(curved, 1.0, np.where(better, 3.0, 0.25) * length)
         rows = better[:, None]
         top = f.max()
@@ -138,7 +138,7 @@ def climb(objective: Objective, X: Array, reach: float, steps: int = CLIMB_STEPS
 
 
 def _bfgs(H: Array, s: Array, w: Array, curvature: Array, *, first: bool) -> Array:
-    """(I − ρswᵀ)H(I − ρwsᵀ) + ρssᵀ with ρ = 1/sᵀw; the first time, H is rescaled to what the step has shown."""
+    """(I − ρswᵀ)H(I − ρwsᵀ) + ρssᵀ with ρ = 1/sᵀw; the first time, H is rescaled by the curvature seen."""
     if first:
         H = (curvature / np.maximum(_dot(w, w), 1e-300))[:, None, None] * np.eye(s.shape[1])
     Hw = (H @ w[:, :, None])[:, :, 0]
@@ -153,7 +153,7 @@ def _dot(a: Array, b: Array) -> Array:
 
 
 def _walk(x: Array, score: Callable[[Array], Array], space: Space | _Timed) -> Array:
-    """Single steps of the discrete parameters, while they help."""
+    """Change one discrete parameter at a time, as long as it helps."""
     here = float(score(x[None])[0])
     for _ in range(8):
         near = space.neighbours(x)

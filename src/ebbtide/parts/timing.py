@@ -1,4 +1,4 @@
-"""When the query is made. A timing sees the occasion of an ask and gives a window; the acquisition chooses in it."""
+"""When to query: a timing sees the occasion of an ask and returns a window, in which the acquisition chooses."""
 
 from dataclasses import dataclass, field
 from math import inf
@@ -7,42 +7,44 @@ from typing import Literal, Protocol
 from ebbtide.checks import as_finite
 from ebbtide.errors import ConfigurationError
 
-Memory = dict[str, float]
+TimingMemory = dict[str, float]
 
 
 @dataclass(frozen=True)
 class Occasion:
-    """What a timing may know of an ask; times are the clock's."""
+    """What a timing may know about an ask; times are the clock's."""
 
     now: float  # when the ask began
     landing: float  # when it is expected to return
-    timescale: float | None = None  # l_T, unless the model has none by the clock
-    until: float = inf  # the latest moment that the query may be for
-    told: int = 0  # how many observations were ever told
-    memory: Memory = field(default_factory=dict)  # what the timing returned last
+    timescale: float | None = None  # l_T; None if the model has none in the clock's unit
+    until: float = inf  # the latest time that the query may have
+    told: int = 0  # how many observations were told so far
+    memory: TimingMemory = field(default_factory=dict)  # what the timing returned last
 
 
 @dataclass(frozen=True)
 class Window:
-    """The moments that the acquisition may choose among, and the timing's memory after (plain numbers).
+    """The times that the acquisition may choose from, and what the timing wants to remember (plain numbers).
 
-    A moment up to the landing means at once; for a later one, the trial waits.
+    A time up to the landing means at once; for a later one, the trial waits.
     """
 
     earliest: float
     latest: float
-    memory: Memory = field(default_factory=dict)
+    memory: TimingMemory = field(default_factory=dict)
 
 
 class Timing(Protocol):
+    """The interface of a timing."""
+
     def window(self, occasion: Occasion) -> Window:
-        """The moments that a query may be for."""
+        """The times that the query may have."""
 
 
 @dataclass(frozen=True)
 class Immediate:
-    """Query at once. The acquisition looks at the moment when the answer will land; Algorithm 1 of the paper
-    looks at the moment when the computation starts: `aim="now"`.
+    """Query at once. The acquisition is evaluated for the time when the ask is expected to return; with `aim="now"`,
+    as in Algorithm 1 of the paper, for the time when the ask begins.
     """
 
     aim: Literal["landing", "now"] = "landing"
@@ -52,18 +54,18 @@ class Immediate:
             raise ConfigurationError(f'aim={self.aim!r}: choose "landing" or "now"')
 
     def window(self, occasion: Occasion) -> Window:
-        """One moment: the landing, or now."""
+        """A single time: the landing, or now."""
         moment = occasion.now if self.aim == "now" else occasion.landing
         return Window(moment, moment)
 
 
 @dataclass(frozen=True)
 class WithinHorizon:
-    """ABO (Nyikosa, Osborne and Roberts, 2018): the best moment up to a fraction of l_T ahead, then wait for it.
+    """ABO (Nyikosa, Osborne and Roberts, 2018): find the best time up to a fraction of l_T ahead, and wait for it.
 
-    Only once l_T has settled: from the fifth fit on, when it has changed by less than a tenth of itself a fit,
-    |l_T(k) − l_T(k−4)|/4 < 0.1·l_T(k), three times in a row. Before that, at once. An ask without new observations is
-    no new fit.
+    This starts once l_T has settled: from the fifth fit on, when it has changed by less than a tenth per fit,
+    |l_T(k) − l_T(k−4)|/4 < 0.1·l_T(k), three times in a row. Before that, queries are made at once. An ask without new
+    observations does not count as a fit.
     """
 
     fraction: float = 1.0 / 3.0
@@ -71,7 +73,9 @@ class WithinHorizon:
     def __post_init__(self) -> None:
         fraction = as_finite(self.fraction)
         if fraction is None or fraction <= 0.0:
-            raise ConfigurationError(f"fraction={self.fraction!r}: the share of l_T to look ahead is a number > 0")
+            raise ConfigurationError(
+                f"fraction={self.fraction!r}: give the share of l_T to look ahead, a finite number > 0"
+            )
         object.__setattr__(self, "fraction", fraction)
 
     def window(self, occasion: Occasion) -> Window:
@@ -88,8 +92,8 @@ class WithinHorizon:
 CALM_ASKS, LAG = 3, 4
 
 
-def _with_fit(memory: Memory, timescale: float) -> Memory:
-    """The last fits of l_T (lag_0 is the newest), and the number of calm asks in a row; once settled, for good."""
+def _with_fit(memory: TimingMemory, timescale: float) -> TimingMemory:
+    """The last fits of l_T (lag_0 is the newest), and the number of calm asks in a row, which stays once settled."""
     fits = [timescale] + [memory[f"lag_{i}"] for i in range(LAG) if f"lag_{i}" in memory]
     calm = memory.get("calm", 0.0)
     if calm < CALM_ASKS:

@@ -2,13 +2,13 @@
 
 import math
 
-from ebbtide.parts.timing import Memory, Occasion, Timing, Window
+from ebbtide.parts.timing import Occasion, Timing, TimingMemory, Window
 from ebbtide.testing.expectations import expect, expect_plain
 
 
 def _life(timing: Timing) -> list[tuple[Occasion, Window]]:
     """One ask per second, with l_T unknown at first, then settling; each gets the memory that the last one returned."""
-    memory: Memory = {}
+    memory: TimingMemory = {}
     life = []
     for k in range(30):
         timescale = None if k < 3 else 20.0 + 30.0 / k

@@ -14,7 +14,7 @@ from ebbtide.gp.linalg import blocks, symmetric
 
 @runtime_checkable
 class Kernel(Protocol):
-    """All that the criterion asks of a kernel; it need be neither a product nor stationary."""
+    """The interface that the criterion needs; the kernel need not be a product, nor stationary."""
 
     def __call__(self, X: Array, t: Array, X2: Array, t2: Array) -> Array:
         """The (n, m) covariances between (X, t) and (X2, t2)."""
@@ -23,7 +23,7 @@ class Kernel(Protocol):
 
 @dataclass(frozen=True)
 class SpaceTimeKernel:
-    """λ · k_S · k_T; without a temporal part, a function that does not drift.
+    """λ · k_S · k_T. Without a temporal part the function does not drift.
 
     >>> from ebbtide.gp.kernels import SquaredExponential
     >>> kernel = SpaceTimeKernel(2.0, SquaredExponential(0.3), SquaredExponential(5.0))
@@ -37,9 +37,11 @@ class SpaceTimeKernel:
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.scale) and self.scale > 0):
-            raise ConfigurationError(f"scale={self.scale!r}: the variance of a kernel is a positive number")
+            raise ConfigurationError(f"scale={self.scale!r}: the variance of a kernel must be a positive number")
         if self.temporal is not None and self.temporal.ard:
-            raise ConfigurationError("the temporal kernel takes one lengthscale: time has one coordinate")
+            raise ConfigurationError(
+                f"temporal={self.temporal!r}: time has one coordinate, so the temporal kernel takes one lengthscale"
+            )
 
     @property
     def timescale(self) -> float | None:
@@ -56,7 +58,7 @@ class SpaceTimeKernel:
         return self._covariance(self.spatial.scaled_distance(X, X2), rho_t)
 
     def _among(self, X: Array, t: Array) -> Array:
-        """The same from the pairs above the diagonal: half the exponentials."""
+        """The same, computed from the pairs above the diagonal only: half the exponentials."""
         rho = self.spatial.scaled_distance(X)
         rho_t = None if self.temporal is None else self.temporal.scaled_distance(t[:, None])
         pairs = np.empty_like(rho)

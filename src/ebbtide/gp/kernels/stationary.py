@@ -10,8 +10,8 @@ which is finite at ρ = 0 for all but Matérn-½ (where it is set to 0: the kink
     ∂k/∂log l       =  h · ρ²                     (isotropic)
     ∂k/∂log l_g     =  h · (x_g − x′_g)²/l_g²     (ARD)
 
-Both are given as factors of one exponential, k = value·e^exponent and h = slope·e^exponent, because the
-exponential is what costs: a product of kernels adds the exponents and takes it once.
+Both are given as factors of one exponential, k = value·e^exponent and h = slope·e^exponent. The exponential is
+the expensive part: a product of kernels adds the exponents and computes it once.
 """
 
 import math
@@ -27,14 +27,14 @@ from scipy.spatial.distance import cdist, pdist
 from ebbtide.errors import ConfigurationError
 from ebbtide.gp.arrays import Array
 
-FAR = 1e8  # beyond this every correlation is 0; the polynomials of larger distances could overflow
+FAR = 1e8  # correlations are 0 beyond this distance; polynomials of larger ones could overflow
 
 
 @dataclass(frozen=True)
 class Stationary(ABC):
-    """A correlation function with one lengthscale, or one a coordinate (ARD)."""
+    """A correlation function with one lengthscale, or one per coordinate (ARD)."""
 
-    by_step: ClassVar[bool] = False  # whether distance in time is counted in observations told, not by the clock
+    by_step: ClassVar[bool] = False  # whether time is counted in observations told instead of the clock's unit
 
     lengthscale: float | tuple[float, ...]
 
@@ -42,7 +42,7 @@ class Stationary(ABC):
         scales = np.atleast_1d(np.asarray(self.lengthscale, dtype=float))
         if scales.ndim != 1 or scales.size == 0 or not (np.isfinite(scales).all() and (scales > 0).all()):
             raise ConfigurationError(
-                f"lengthscale={self.lengthscale!r}: give one positive number, or one a coordinate for ARD"
+                f"lengthscale={self.lengthscale!r}: give one positive number, or one per coordinate for ARD"
             )
         plain = float(scales[0]) if np.ndim(self.lengthscale) == 0 else tuple(map(float, scales))
         object.__setattr__(self, "lengthscale", plain)
@@ -68,9 +68,9 @@ class Stationary(ABC):
         return isinstance(self.lengthscale, tuple)
 
     def scaled_distance(self, X: Array, Z: Array | None = None) -> Array:
-        """ρ between the rows of X and Z, (n, m); without Z the pairs among X, in SciPy's condensed order.
+        """ρ between the rows of X and Z, (n, m); without Z, between the pairs of X in SciPy's condensed order.
 
-        Differences come before the division: seconds since 1970 over a short l_T would lose their last digits.
+        Differences are taken before the division: seconds since 1970 over a short l_T would lose their last digits.
         """
         self.check_coordinates(X.shape[1])
         scale = 1.0
@@ -86,7 +86,7 @@ class Stationary(ABC):
         if isinstance(self.lengthscale, tuple) and len(self.lengthscale) != d:
             raise ConfigurationError(
                 f"the kernel has {len(self.lengthscale)} lengthscales but the points have {d} coordinates; "
-                "give one lengthscale, or one a coordinate"
+                "give one lengthscale, or one per coordinate"
             )
 
     def __call__(self, X: ArrayLike, Z: ArrayLike | None = None) -> Array:
@@ -134,7 +134,7 @@ class Matern(Stationary):
         object.__setattr__(self, "nu", float(nu))
         object.__setattr__(self, "lengthscale", lengthscale)
         if not (self.nu > 0 and (self.nu - 0.5).is_integer()):
-            raise ConfigurationError(f"nu={nu!r}: ebbtide's Matérn takes 0.5, 1.5, 2.5, ... (half-integers)")
+            raise ConfigurationError(f"nu={nu!r}: ebbtide's Matérn takes half-integers: 0.5, 1.5, 2.5, …")
         self.__post_init__()
 
     @property
@@ -160,7 +160,7 @@ class Matern(Stationary):
 class StepDecay(Matern):
     """TV-GP-UCB's kernel in time, (1 − ε)^{|i−j|/2} (Bogunovic, Scarlett and Cevher, 2016).
 
-    i and j count the observations told. That is Matérn-½ on the index, with l = −2/ln(1 − ε) steps.
+    i and j are positions in the order told. This is Matérn-½ of the position, with l = −2/ln(1 − ε) steps.
 
     >>> bool(np.isclose(StepDecay(lengthscale=-2.0 / np.log(0.81))([[1.0]], [[5.0]])[0, 0], 0.81**2))
     True
@@ -170,12 +170,14 @@ class StepDecay(Matern):
 
     def __init__(self, lengthscale: float = 1.0, nu: float = 0.5) -> None:
         if nu != 0.5:
-            raise ConfigurationError(f"nu={nu!r}: (1 − ε)^(steps/2) is a Matérn of smoothness 0.5")
+            raise ConfigurationError(
+                f"nu={nu!r}: StepDecay is (1 − ε)^(steps/2), a Matérn of smoothness 0.5; leave nu out"
+            )
         super().__init__(nu, lengthscale)
 
     @property
     def epsilon(self) -> float:
-        """ε: how much of the function is new at each step."""
+        """ε: the share of the function that is new at each step."""
         return -math.expm1(-2.0 / float(np.asarray(self.lengthscale)))
 
 
@@ -192,7 +194,7 @@ def matern_coefficients(p: int) -> tuple[float, ...]:
 
 
 def polynomial(coefficients: tuple[float, ...], z: Array) -> Array:
-    """Horner's rule in place: one pass over memory a coefficient."""
+    """Horner's rule in place: one pass over memory per coefficient."""
     *rest, last = coefficients
     if not rest:
         return np.full_like(z, last)

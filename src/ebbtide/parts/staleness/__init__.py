@@ -1,4 +1,4 @@
-"""Which observations to forget: policies that see the fitted model and say which rows go."""
+"""Which observations to forget: a policy sees the fitted model and names the rows to remove."""
 
 from ebbtide.parts.staleness.interface import Staleness, Verdict, View
 from ebbtide.parts.staleness.resets import EventTriggeredReset, PeriodicReset

@@ -1,4 +1,4 @@
-"""What a staleness policy sees, and what it answers."""
+"""What a staleness policy sees, and what it returns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -7,39 +7,39 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ebbtide.gp.arrays import Array
-from ebbtide.gp.inference import Method
+from ebbtide.gp.inference import InferenceMethod
 from ebbtide.gp.posterior import Posterior
 from ebbtide.guards import Guard
 
-State = dict[str, float]
+PolicyState = dict[str, float]
 Index = np.ndarray[Any, np.dtype[np.integer[Any]]]
 
 
 @dataclass(frozen=True)
 class View:
-    """The active observations, a row each in the order told, under the model just fitted."""
+    """The active observations, one row each in the order told, under the model just fitted."""
 
     posterior: Posterior  # with its kernel, noise, X (unit cube), P and alpha
     z: Array  # the standardised values; larger is better
-    t: Array  # when each was made, by the clock
-    index: Index  # the how-manieth told each was
-    told: int  # how many were ever told: the index that comes next
+    t: Array  # when each was made, in the clock's unit
+    index: Index  # its position in the order told
+    told: int  # how many were told so far: the next index
     now: float
-    state: State  # what the policy returned last; empty at first
+    state: PolicyState  # what the policy returned last; empty at first
     rng: np.random.Generator
-    inference: Method = "map"
+    inference: InferenceMethod = "map"
 
     def __len__(self) -> int:
         return len(self.t)
 
     @property
     def timescale(self) -> float | None:
-        """l_T, or None for a model without time; in the clock's unit, or in steps for a kernel by steps."""
+        """l_T in the clock's unit, or in steps for a kernel that counts steps; None for a model without time."""
         return self.posterior.kernel.timescale
 
     @property
     def present(self) -> float:
-        """Now, on the axis of the temporal kernel: the clock's time, or the next index for a kernel by steps."""
+        """Now, as the temporal kernel sees it: the clock's time, or the next index for a kernel that counts steps."""
         temporal = self.posterior.kernel.temporal
         return float(self.told) if temporal is not None and temporal.by_step else self.now
 
@@ -51,16 +51,18 @@ class View:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Rows to remove, in order, with their scores if they have any; the policy's state after; guards that were met."""
+    """The rows to remove, in order, with their scores if any; the policy's new state; the guards that were needed."""
 
     rows: Sequence[int] = ()
     scores: Sequence[float] = ()
-    state: State = field(default_factory=dict)
+    state: PolicyState = field(default_factory=dict)
     guards: tuple[Guard, ...] = ()
 
 
 class Staleness(Protocol):
-    """A policy's own memory is the `state` it returned last (plain numbers, so that it can be stored)."""
+    """The interface of a policy. What it remembers is the `state` it returned last: plain numbers, so that it can be
+    stored.
+    """
 
     if TYPE_CHECKING:
 
@@ -69,7 +71,7 @@ class Staleness(Protocol):
             """The most observations that may stay, or None."""
             return None
     else:
-        capacity = None  # a plain default, so that a policy may have it as a field or as a property
+        capacity = None  # a plain default, which a policy may override with a field or a property
 
     def review(self, view: View) -> Verdict:
-        """Which rows go, and what to remember until the next ask."""
+        """Which rows to remove, and what to remember until the next ask."""

@@ -1,4 +1,4 @@
-"""Policies that forget everything at once: after so many observations, or when one surprises."""
+"""Policies that forget everything at once: after a number of observations, or when one is surprising."""
 
 from dataclasses import dataclass, replace
 from math import ceil, inf, log, pi, sqrt
@@ -8,17 +8,17 @@ from ebbtide.errors import ConfigurationError
 from ebbtide.gp.inference import MIN_ROWS, TimeLimits, fit, weak_prior
 from ebbtide.gp.kernels import Matern, Stationary, StepDecay
 from ebbtide.gp.likelihood import Hyperparameters
-from ebbtide.parts.staleness.interface import Staleness, State, Verdict, View
+from ebbtide.parts.staleness.interface import PolicyState, Staleness, Verdict, View
 
 
 @dataclass(frozen=True)
 class PeriodicReset(Staleness):
-    """R-GP-UCB (Bogunovic, Scarlett and Cevher, 2016): drop all data when there is more than N(ε) of it.
+    """R-GP-UCB (Bogunovic, Scarlett and Cevher, 2016): drop all data when there are more than N(ε) observations.
 
     Their Corollary 4.1: N = ⌈multiplier · ε^{−1/4}⌉ for the squared exponential, and −1/(4 − c) in the exponent for
     Matérn-ν, c = d(d+1)/(2ν + d(d+1)). They also cap N at the number of rounds T, which changes nothing: a reset
-    beyond the last round never happens. ε, how much of the function is new at each observation, is fitted to the
-    current data with their TV kernel (`StepDecay`), and held while there are too few observations for a fit.
+    after the last round never happens. ε, the share of the function that is new at each observation, is fitted to the
+    current data with their TV kernel (`StepDecay`), and kept while there are too few observations for a fit.
     """
 
     multiplier: float = 12.0
@@ -44,7 +44,7 @@ class PeriodicReset(Staleness):
 def _fitted_epsilon(view: View) -> float:
     """ε of k_S · (1 − ε)^{steps/2}, starting from the model's other hyperparameters and the ε fitted last."""
     spatial, noise = view.posterior.kernel.spatial, view.posterior.noise
-    limits = replace(TimeLimits.in_steps(), spread_above=inf)  # N(ε) counts on an ε as small as the data says
+    limits = replace(TimeLimits.in_steps(), spread_above=inf)  # N(ε) needs an ε as small as the data says
     prior = weak_prior(spatial.ard, view.posterior.X.shape[1], limits, view.inference)
     steps = limits.typical if not view.state else -2.0 / log(1.0 - view.state["epsilon"])
     start = Hyperparameters(view.posterior.kernel.scale, spatial.lengthscale, steps, noise)
@@ -62,8 +62,8 @@ class EventTriggeredReset(Staleness):
 
         |y − μ(x)| > √ρ σ(x) + w̄,    ρ = 2 ln(2π_τ/δ),    w̄² = 2σ_n² ln(2π_τ/δ).
 
-    The posterior before y needs no second model: leaving one out of P gives the residual y − μ = α/P and the
-    variance σ² + σ_n² = 1/P at its place on the diagonal.
+    The posterior before y needs no second model: leave-one-out from P gives the residual y − μ = α/P and the
+    variance σ² + σ_n² = 1/P, with P the observation's entry on the diagonal.
     """
 
     delta: float = 0.1
@@ -71,13 +71,15 @@ class EventTriggeredReset(Staleness):
     def __post_init__(self) -> None:
         delta = as_finite(self.delta)
         if delta is None or not 0.0 < delta < 1.0:
-            raise ConfigurationError(f"delta={self.delta!r}: the share of false alarms is a number between 0 and 1")
+            raise ConfigurationError(
+                f"delta={self.delta!r}: give the probability of a false alarm, a number between 0 and 1"
+            )
         object.__setattr__(self, "delta", delta)
 
     def review(self, view: View) -> Verdict:
-        """Each observation that is new since the last review, in order, with the model of those before it.
+        """Test each observation that is new since the last review, in order, against the model of those before it.
 
-        The first review starts from what is there: an initial sample is not tested against itself.
+        The first review tests nothing: an initial sample is not tested against itself.
         """
         seen = view.state.get("seen", view.told)
         kept = [row for row in range(len(view)) if view.index[row] < seen]
@@ -87,7 +89,7 @@ class EventTriggeredReset(Staleness):
                 kept, since_reset = [row], 1.0
             else:
                 kept, since_reset = [*kept, row], since_reset + 1.0
-        state: State = {"seen": float(view.told), "since_reset": since_reset}
+        state: PolicyState = {"seen": float(view.told), "since_reset": since_reset}
         return Verdict(sorted(set(range(len(view))) - set(kept)), state=state)
 
     def _surprising(self, view: View, kept: list[int], row: int, since_reset: float) -> bool:

@@ -1,4 +1,4 @@
-"""W-DBO's policy, and the two controls that forget as much but not the same."""
+"""W-DBO's policy, and two controls that forget as many observations, but others."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,29 +9,29 @@ import numpy as np
 
 from ebbtide.checks import as_finite, is_whole
 from ebbtide.errors import ConfigurationError
-from ebbtide.gp.criterion import Criterion, Method, criterion_of
+from ebbtide.gp.criterion import Criterion, CriterionMethod, criterion_of
 from ebbtide.guards import Guard
-from ebbtide.parts.staleness.interface import Staleness, State, Verdict, View
+from ebbtide.parts.staleness.interface import PolicyState, Staleness, Verdict, View
 
 
 @dataclass(frozen=True)
 class WassersteinBudget(Staleness):
     """W-DBO: remove the least relevant observations while a budget that grows with time pays for them.
 
-    Algorithm 1, lines 9-20 and 24. The budget b is kept as log b, which grows by (Δt/l_T)·log(1+α) and pays
-    log(1+R) a removal. Guards: an ask adds at most one l_T's worth of budget (a clock that jumped must not empty
-    the dataset); `min_active` observations stay; beyond `max_active` the lowest scores go whatever the budget.
+    Algorithm 1, lines 9-20 and 24. The budget b is stored as log b, which grows by (Δt/l_T)·log(1+α) and pays
+    log(1+R) per removal. Guards: an ask adds at most one l_T's worth of budget (a clock that jumped must not empty
+    the active set); `min_active` observations stay; beyond `max_active` the lowest scores go whatever the budget.
     """
 
     alpha: float = 0.25
-    method: Method = "bound"
+    method: CriterionMethod = "bound"
     min_active: int = 10
     max_active: int = 1000
 
     def __post_init__(self) -> None:
         alpha = as_finite(self.alpha)
         if alpha is None or alpha < 0.0:
-            raise ConfigurationError(f"alpha={self.alpha!r}: the drift allowed per l_T is a finite number ≥ 0")
+            raise ConfigurationError(f"alpha={self.alpha!r}: give the drift allowed per l_T, a finite number ≥ 0")
         object.__setattr__(self, "alpha", alpha)
         if self.method not in ("bound", "exact"):
             raise ConfigurationError(f'method={self.method!r}: choose "bound" or "exact"')
@@ -51,12 +51,17 @@ class WassersteinBudget(Staleness):
     def review(self, view: View) -> Verdict:
         timescale, now = view.timescale, view.present
         if timescale is None:
-            raise ConfigurationError("WassersteinBudget needs a temporal kernel: without one nothing is ever stale")
+            raise ConfigurationError(
+                "WassersteinBudget needs a temporal kernel, because without one no observation becomes stale; "
+                "give the algorithm one, such as eb.Matern(1.5), or another staleness policy"
+            )
         scored = partial(criterion_of, view.posterior, now, self.method)
         return self.spend(len(view.posterior), scored, view.state, now, timescale)
 
-    def spend(self, n: int, scored: Callable[[], Criterion], state: State, now: float, timescale: float) -> Verdict:
-        """What goes of n observations; they are scored only if something may go."""
+    def spend(
+        self, n: int, scored: Callable[[], Criterion], state: PolicyState, now: float, timescale: float
+    ) -> Verdict:
+        """The rows to remove from n observations, which are scored only if any may go."""
         log_budget, capped = self._grown(state, now)
         left, rows, scores = n, [], []
         if left > self.min_active and (log_budget > 0.0 or left > self.max_active):
@@ -79,8 +84,8 @@ class WassersteinBudget(Staleness):
         guards = tuple(guard for happened, guard in met if happened)
         return Verdict(rows, scores, {"log_budget": log_budget, "time": now, "timescale": timescale}, guards)
 
-    def _grown(self, state: State, now: float) -> tuple[float, bool]:
-        """log b after line 24, with the l_T that was fitted at the ask before; and whether it was capped."""
+    def _grown(self, state: PolicyState, now: float) -> tuple[float, bool]:
+        """log b after line 24, with the l_T fitted in the previous ask; and whether its growth was capped."""
         if not state:
             return 0.0, False  # line 3: b = 1
         elapsed = max(0.0, now - state["time"]) / state["timescale"]
@@ -88,7 +93,7 @@ class WassersteinBudget(Staleness):
 
 
 class OldestFirst(WassersteinBudget):
-    """The control: as many as W-DBO's own pass would remove from this data, but the oldest."""
+    """A control: remove as many observations as W-DBO would from the same data, but the oldest."""
 
     def review(self, view: View) -> Verdict:
         verdict = super().review(view)
@@ -97,7 +102,7 @@ class OldestFirst(WassersteinBudget):
 
 
 class RandomRemoval(WassersteinBudget):
-    """The control: as many as W-DBO's own pass would remove from this data, but at random."""
+    """A control: remove as many observations as W-DBO would from the same data, but at random."""
 
     def review(self, view: View) -> Verdict:
         verdict = super().review(view)

@@ -1,4 +1,4 @@
-"""The simplest policies: keep everything, or the newest."""
+"""The simplest policies: keep everything, or only the newest observations."""
 
 from dataclasses import dataclass
 
@@ -19,14 +19,14 @@ class KeepAll(Staleness):
 
 @dataclass(frozen=True)
 class SlidingWindow(Staleness):
-    """Keep the newest `size` observations, and of those only what was made within the last `duration`."""
+    """Keep the newest `size` observations, and of those only the ones made within the last `duration`."""
 
     size: int | None = 100
     duration: float | None = None
 
     def __post_init__(self) -> None:
         if self.size is None and self.duration is None:
-            raise ConfigurationError("size=None, duration=None: a window has a size, a duration, or both")
+            raise ConfigurationError("size=None, duration=None: give a size, a duration, or both")
         if self.size is not None:
             if not (is_whole(self.size) and self.size > 0):
                 raise ConfigurationError(f"size={self.size!r}: give a whole number > 0, or None")
