@@ -38,8 +38,35 @@ format: .venv/.installed ## format the code and fix what ruff can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# A service killed 1,000 times while clients ask and tell: is everything confirmed there, once?
-chaos: .venv/.installed
+test: .venv/.installed ## the test suite; T=tests/gp runs one part, T=tests/gp/test_linalg.py one file
+	$(BIN)/python $(PYTEST) -m "not very_slow" $(T)
+
+coverage: .venv/.installed ## the test suite with branch coverage; fails below the floor in pyproject.toml
+	$(BIN)/python $(PYTEST) -m "not very_slow" --cov
+
+test-slow: .venv/.installed ## what the test suite leaves out: long campaigns, many kills
+	$(BIN)/python $(PYTEST) -m very_slow $(T)
+
+test-minimum: .venv-minimum/.installed ## the quick tests with the oldest supported versions of all dependencies
+	.venv-minimum/bin/python $(PYTEST) -m "not slow and not very_slow" -W ignore::DeprecationWarning $(T)
+
+test-python: .venv-$(notdir $(PY))/.installed ## the test suite with another Python: PY=python3.13
+	.venv-$(notdir $(PY))/bin/python $(PYTEST) -m "not very_slow" $(T)
+
+test-browser: .venv/.browser ## the dashboard in Chromium; screenshots in out/screenshots
+	$(BIN)/pytest tests/browser
+
+test-integrations: .venv-integrations/.installed ## BoTorch and Optuna, in an environment of their own
+	.venv-integrations/bin/pytest tests/integrations -W ignore -W error::ebbtide.errors.EbbtideWarning
+
+docs: .venv/.docs ## the site, in out/docs; a broken link or an undocumented public name fails
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -d out/doctrees docs out/docs
+	@echo "open out/docs/index.html"
+
+dist: .venv/.installed .venv-dist/.installed ## build the wheel and the sdist in dist, and try them out
+	.venv-dist/bin/python tools/dist.py --suite-python $(BIN)/python $(PYTHONS:%=--python %) $(TAG:%=--tag %)
+
+chaos: .venv/.installed ## a service killed 1,000 times while clients ask and tell: is everything confirmed there, once?
 	$(BIN)/python -W ignore perf/chaos.py --kills 1000
 
 perf: .venv-perf/.installed ## speed beside the peers, measured in one run
