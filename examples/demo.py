@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 from rich.console import Console, Group
 from rich.live import Live
@@ -21,9 +20,6 @@ from rich.table import Table
 from rich.text import Text
 
 import ebbtide as eb
-
-matplotlib.use("Agg")
-from matplotlib import pyplot as plt
 
 DURATION, NOISE, WIDTH = 120.0, 0.1, 64
 SPACE = {"x": eb.Float(0.0, 1.0)}
@@ -149,6 +145,11 @@ def summary(console: Console, seeds: int, first: list[float], optimizer: eb.Opti
 
 def picture(optimizer: eb.Optimizer, path: Path) -> None:
     """Time × x: the posterior mean as contours, active dots, removed crosses, the true optimum as a line."""
+    import matplotlib  # late: the first frame does not wait for it
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
     times, xs = np.linspace(0.0, DURATION, 161), np.linspace(0.0, 1.0, 81)
     mean = np.array([optimizer.predict([{"x": float(x)} for x in xs], time=float(t))[0] for t in times]).T
     figure, axes = plt.subplots(figsize=(9.0, 4.5), layout="constrained")
