@@ -1,90 +1,115 @@
-# Every target sets up what it needs; the second run is quick.
+# `make` lists the targets. Each sets up the environment it needs, so the first run takes longer.
 PYTHON ?= python3
+JOBS ?= 2# test processes
+T ?=# what to test: a folder, a file or one test, e.g. T=tests/gp
+PY ?= python3.13# of `make test-python`
+PYTHONS ?=# of `make dist`: all of these must be there; by default those that are found
+TAG ?=# of `make dist`: the tag to release, e.g. v0.1.0
+
 BIN := .venv/bin
 PERF := .venv-perf/bin
+# The demo needs little: it has a light environment of its own unless the full one is there already.
+DEMO := $(if $(wildcard .venv/.installed),.venv,.venv-demo)
+# Two files at a time, in the order of `testpaths`.
+PYTEST := -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-browser test-integrations docs lint format chaos perf perf-botorch perf-optuna perf-long perf-field perf-variants perf-inference perf-pace perf-service \
-  perf-resume perf-dashboard soak clean
+.DEFAULT_GOAL := help
+.PHONY: help demo quick lint format test coverage test-slow test-minimum test-python test-browser test-integrations \
+  docs dist chaos perf perf-botorch perf-optuna perf-long perf-field perf-variants perf-inference perf-pace \
+  perf-service perf-resume perf-dashboard soak clean
 
-demo: .venv/.installed
-	$(BIN)/python examples/demo.py
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
 
-test: .venv/.installed
-	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
+demo: $(DEMO)/.installed ## watch W-DBO track a moving optimum; draws out/demo.png
+	$(DEMO)/bin/python examples/demo.py
 
-# The dashboard in a real browser, against a real service; screenshots in out/screenshots.
-test-browser: .venv/.browser
-	$(BIN)/pytest tests/browser
+quick: lint ## lint and the tests that are not slow: after every change (T=... as for test)
+	$(BIN)/python $(PYTEST) -m "not slow and not very_slow" $(T)
 
-# The integrations with BoTorch and Optuna, in an environment of their own.
-test-integrations: .venv-integrations/.installed
-	.venv-integrations/bin/pytest tests/integrations -W ignore -W error::ebbtide.errors.EbbtideWarning
-
-# The site, in out/docs; a broken link or an undocumented public name fails.
-docs: .venv/.docs
-	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -d out/doctrees docs out/docs
-	@echo "open out/docs/index.html"
-
-lint: .venv/.installed
+lint: .venv/.installed ## ruff, mypy, import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: .venv/.installed
+format: .venv/.installed ## format the code and fix what ruff can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# A service killed 1,000 times while clients ask and tell: is everything confirmed there, once?
-chaos: .venv/.installed
-	$(BIN)/python -W ignore tests/helpers/chaos.py --kills 1000
+test: .venv/.installed ## the test suite; T=tests/gp runs one part, T=tests/gp/test_linalg.py one file
+	$(BIN)/python $(PYTEST) -m "not very_slow" $(T)
 
-# Speed beside the peers, measured in one run.
-perf: .venv-perf/.installed
+coverage: .venv/.installed ## the test suite with branch coverage; fails below the floor in pyproject.toml
+	$(BIN)/python $(PYTEST) -m "not very_slow" --cov
+
+test-slow: .venv/.installed ## what the test suite leaves out: long campaigns, many kills
+	$(BIN)/python $(PYTEST) -m very_slow $(T)
+
+test-minimum: .venv-minimum/.installed ## the quick tests with the oldest supported versions of all dependencies
+	.venv-minimum/bin/python $(PYTEST) -m "not slow and not very_slow" -W ignore::DeprecationWarning $(T)
+
+test-python: .venv-$(notdir $(PY))/.installed ## the test suite with another Python: PY=python3.13
+	.venv-$(notdir $(PY))/bin/python $(PYTEST) -m "not very_slow" $(T)
+
+test-browser: .venv/.browser ## the dashboard in Chromium; screenshots in out/screenshots
+	$(BIN)/pytest tests/browser
+
+test-integrations: .venv-integrations/.installed ## BoTorch and Optuna, in an environment of their own
+	.venv-integrations/bin/pytest tests/integrations -W ignore -W error::ebbtide.errors.EbbtideWarning
+
+docs: .venv/.docs ## the site, in out/docs; a broken link or an undocumented public name fails
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -d out/doctrees docs out/docs
+	@echo "open out/docs/index.html"
+
+dist: .venv/.installed .venv-dist/.installed ## build the wheel and the sdist in dist, and try them out
+	.venv-dist/bin/python tools/dist.py --suite-python $(BIN)/python $(PYTHONS:%=--python %) $(TAG:%=--tag %)
+
+chaos: .venv/.installed ## a service killed 1,000 times while clients ask and tell: is everything confirmed there, once?
+	$(BIN)/python -W ignore perf/chaos.py --kills 1000
+
+perf: .venv-perf/.installed ## speed beside the peers, measured in one run
 	$(PERF)/python perf/peers.py
 
-# Objectives that drift: a BoTorch loop with and without forgetting; Optuna's samplers and ours.
-perf-botorch: .venv-perf/.installed
+perf-botorch: .venv-perf/.installed ## a BoTorch loop with and without forgetting
 	$(PERF)/python perf/botorch_loop.py
 
-perf-optuna: .venv-perf/.installed
+perf-optuna: .venv-perf/.installed ## Optuna's samplers and ours on objectives that drift
 	$(PERF)/python perf/optuna_samplers.py
 
-# 20,000 asks: do the response time and the dataset's size stay level?
-perf-long: .venv/.installed
+perf-long: .venv/.installed ## 20,000 asks: do the response time and the dataset's size stay level?
 	$(BIN)/python perf/long_run.py
 
-# Every algorithm on every benchmark of the paper: regret and speed.
-perf-field: .venv/.installed
+perf-field: .venv/.installed ## every algorithm on every benchmark of the paper: regret and speed
 	$(BIN)/python perf/field.py
 
-# Why our figures differ from the paper's: noise, speed, β, inference.
-perf-variants: .venv/.installed
+perf-variants: .venv/.installed ## why our figures differ from the paper's: noise, speed, β, inference
 	$(BIN)/python perf/variants.py
 
-# Which inference tracks better: maximum likelihood or maximum a posteriori?
-perf-inference: .venv/.installed
+perf-inference: .venv/.installed ## maximum likelihood or maximum a posteriori: which tracks better?
 	$(BIN)/python perf/inference.py
 
-# The compute time of this engine as a formula of the dataset's size.
-perf-pace: .venv/.installed
+perf-pace: .venv/.installed ## the compute time of this engine as a formula of the dataset's size
 	$(BIN)/python perf/pace.py
 
-# 32 clients on 8 studies of one service: how long do a tell and an ask take?
-perf-service: .venv/.installed
+perf-service: .venv/.installed ## 32 clients on 8 studies of one service: how long do a tell and an ask take?
 	$(BIN)/python perf/service.py
 
-# How long it takes to open a stored study.
-perf-resume: .venv/.installed
+perf-resume: .venv/.installed ## how long it takes to open a stored study
 	$(BIN)/python perf/resume.py
 
-# The dashboard in Chromium: a study of 100,000, and browsers that are killed while it is told.
-perf-dashboard: .venv/.browser
+perf-dashboard: .venv/.browser ## the dashboard in Chromium with a study of 100,000 observations
 	$(BIN)/python perf/dashboard.py
 
-# 50,000 asks and tells through the service: do memory and response time stay level?
-soak: .venv/.installed
+soak: .venv/.installed ## 50,000 asks and tells through the service: do memory and response time stay level?
 	$(BIN)/python perf/soak.py
+
+clean: ## remove the environments, out, dist and the caches
+	rm -rf .venv .venv-* out build dist .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Environments. Compiling what is installed takes most of the time, so small ones leave that to the first import.
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -100,6 +125,26 @@ soak: .venv/.installed
 	$(BIN)/pip install --quiet --editable '.[browser]'
 	touch $@
 
+.venv-demo/.installed: pyproject.toml
+	$(PYTHON) -m venv .venv-demo
+	.venv-demo/bin/pip install --quiet --no-compile --editable '.[demo]'
+	touch $@
+
+.venv-dist/.installed: pyproject.toml
+	$(PYTHON) -m venv .venv-dist
+	.venv-dist/bin/pip install --quiet --no-compile build twine
+	touch $@
+
+.venv-minimum/.installed: pyproject.toml constraints/minimum.txt
+	$(PYTHON) -m venv .venv-minimum
+	.venv-minimum/bin/pip install --quiet --constraint constraints/minimum.txt --editable '.[test,demo,cli,experiments,service]'
+	touch $@
+
+.venv-python%/.installed: pyproject.toml
+	$(PY) -m venv $(@D)
+	$(@D)/bin/pip install --quiet --editable '.[test,demo,cli,experiments,service]'
+	touch $@
+
 # The default build of torch carries gigabytes of GPU code: the pin comes first.
 .venv-integrations/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv-integrations
@@ -112,6 +157,3 @@ soak: .venv/.installed
 	$(PERF)/pip install --quiet torch==2.13.0
 	$(PERF)/pip install --quiet --editable '.[botorch,optuna,peers]'
 	touch $@
-
-clean:
-	rm -rf .venv .venv-integrations .venv-perf out build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

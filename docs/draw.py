@@ -1,10 +1,13 @@
-"""Draws the figures of the documentation, each from a run of the library. The build of the site calls it.
+"""Draws the figures of the documentation, each from a run of the library or from its code.
 
-python docs/draw.py             all of them, into docs/drawn
+    python docs/draw.py             all of them, into docs/drawn: the copies that GitHub shows
+    python docs/draw.py kernels     only this one
+
+The build of the site draws them anew, into the site.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import matplotlib
@@ -18,6 +21,8 @@ from matplotlib.figure import Figure
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "examples"))
+sys.path.insert(0, str(HERE))
+import architecture
 import demo
 
 import ebbtide as eb
@@ -195,18 +200,24 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "alpha": alpha,
     "kernels": kernels,
     "bound": bound,
+    "architecture": architecture.architecture,
 }
+DESCRIPTIONS: dict[str, Callable[[], str]] = {"architecture": architecture.description}  # kept in the PNG file
 
 
-def draw() -> None:
-    DRAWN.mkdir(exist_ok=True)
+def draw(folder: Path = DRAWN, names: Sequence[str] = ()) -> None:
+    """Draw the named figures, or all of them, into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
     with plt.rc_context(STYLE):
-        for name, figure in FIGURES.items():
-            drawn = figure()
-            drawn.savefig(DRAWN / f"{name}.png")
-            plt.close(drawn)
-    film(DRAWN / "tide.gif")
+        for name in names or FIGURES:
+            if name != "tide":
+                drawn = FIGURES[name]()
+                metadata = {"Description": DESCRIPTIONS[name]()} if name in DESCRIPTIONS else None
+                drawn.savefig(folder / f"{name}.png", metadata=metadata)
+                plt.close(drawn)
+    if not names or "tide" in names:
+        film(folder / "tide.gif")
 
 
 if __name__ == "__main__":
-    draw()
+    draw(names=sys.argv[1:])

@@ -20,6 +20,7 @@ from botorch.models import SingleTaskGP
 from botorch.models.transforms import Normalize
 from botorch.optim import optimize_acqf
 from gpytorch.mlls import ExactMarginalLogLikelihood
+from record import add_option, record
 
 import ebbtide as eb
 from ebbtide.benchmarks import Problem
@@ -94,6 +95,7 @@ def main() -> None:
     parser.add_argument("--benchmark", default="hartmann3")
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--seeds", type=int, default=3)
+    add_option(parser)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -108,11 +110,14 @@ def main() -> None:
         min(loops, key=lambda loop: loop.now).step()
     print(f"| {options.benchmark} | queries | kept at the end | response, ms | in the last tenth | average regret |")
     print("|---|---|---|---|---|---|")
-    for forgetting in (False, True):
-        report("with prune" if forgetting else "plain", [loop for loop in loops if loop.forgetting is forgetting])
+    rows = [
+        report("with `prune`" if forgetting else "plain", [loop for loop in loops if loop.forgetting is forgetting])
+        for forgetting in (False, True)
+    ]
+    record("botorch-loop", rows, "make perf-botorch")
 
 
-def report(what: str, loops: list[Loop]) -> None:
+def report(what: str, loops: list[Loop]) -> dict[str, object]:
     """A row: medians of the response times, means of the rest."""
     responses = 1e3 * np.concatenate([loop.responses for loop in loops])
     last = 1e3 * np.concatenate([loop.responses[-(len(loop.responses) // 10) :] for loop in loops])
@@ -123,6 +128,15 @@ def report(what: str, loops: list[Loop]) -> None:
         f"| {what} | {queries:.0f} | {kept:.0f} | {np.median(responses):.0f} | {np.median(last):.0f} "
         f"| {np.mean(regrets):.3f} ± {error:.3f} |"
     )
+    return {
+        "loop": what,
+        "queries": queries,
+        "kept": kept,
+        "response_ms": np.median(responses),
+        "last_tenth_ms": np.median(last),
+        "regret": np.mean(regrets),
+        "error": error,
+    }
 
 
 if __name__ == "__main__":

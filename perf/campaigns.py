@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pandas as pd
+from record import record
 
 from ebbtide.experiments import statistics
 from ebbtide.experiments.campaign import Job, Tally, conduct
@@ -31,6 +32,19 @@ def _show(tally: Tally) -> None:
 def regrets(summary: pd.DataFrame, measure: str = "average_regret") -> str:
     compared = statistics.compare(summary, measure)
     return regret_table(compared, measure, main=list(compared.means.columns)).markdown()
+
+
+def record_regrets(name: str, summary: pd.DataFrame, make: str) -> None:
+    """Average regret and its standard error for each benchmark and algorithm, and their normalised averages."""
+    compared = statistics.compare(summary, "average_regret")
+    rows = [
+        {"problem": problem, "algorithm": algorithm, "mean": mean, "error": compared.errors.at[problem, algorithm]}
+        for problem, line in compared.means.iterrows()
+        for algorithm, mean in line.items()
+    ]
+    averages = statistics.normalised(compared.means).mean()
+    rows += [{"problem": "normalised average", "algorithm": a, "mean": mean} for a, mean in averages.items()]
+    record(name, rows, make)
 
 
 def plain(summary: pd.DataFrame, measure: str) -> str:

@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 from playwright.sync_api import Page, sync_playwright
+from record import add_option, record
 
 import ebbtide as eb
 from ebbtide.clock import SystemClock
@@ -45,8 +46,8 @@ VISITS = [
     ("250", "second visit"),
     ("250", "third visit"),
     ("250", "fourth visit"),
-    ("all", "all of it"),
-    ("all", "all of it, again"),
+    ("all", "all of it in view"),
+    ("all", "all of it in view, again"),
 ]
 SAID = "document.querySelector('#best .value')?.textContent"
 DRAWN = "document.querySelectorAll('.plot .main-svg').length >= 8 && document.querySelector('#map .plot').data"
@@ -56,6 +57,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--told", type=int, default=100_000, help="observations of the long study")
     parser.add_argument("--times", type=int, default=100, help="browsers that are killed or stalled")
+    add_option(parser)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/s.db"
@@ -99,6 +101,7 @@ def served(url: str) -> Iterator[int]:
 
 def opening(port: int, told: int) -> None:
     """A browser compiles Plotly.js anew on its first visits, and then keeps what it has compiled."""
+    rows = []
     print(f"| {told:,} told | words, s | all pictures, s |\n|---|---|---|", flush=True)
     with (
         sync_playwright() as playwright,
@@ -113,9 +116,11 @@ def opening(port: int, told: int) -> None:
             page.goto(f"http://127.0.0.1:{port}/view/long#last={last}", wait_until="commit")
             words, pictures = (_seconds_until(page, script, began) for script in (SAID, DRAWN))
             print(f"| {what} | {words:.2f} | {pictures:.2f} |", flush=True)
+            rows.append({"visit": what, "words_s": words, "pictures_s": pictures})
             page.wait_for_timeout(2000)
         smoothness(page, port)
         browser.close()
+    record("dashboard-opening", rows, "make perf-dashboard")
 
 
 def _seconds_until(page: Page, script: str, began: float) -> float:
@@ -139,6 +144,8 @@ def smoothness(page: Page, port: int, seconds: float = 20.0) -> None:
     pace = len(teller.times) / seconds
     print(f"\nAll of it shown, {pace:.0f} tells a second, for {seconds:g} s: {len(tasks)} tasks of more")
     print(f"than 50 ms, the longest {max(tasks, default=0):.0f} ms, together {share:.0%} of the time\n", flush=True)
+    figures = {"tells_per_second": pace, "tasks_per_second": len(tasks) / seconds, "longest_ms": max(tasks, default=0)}
+    record("dashboard-smoothness", [figures | {"busy_share": share}], "make perf-dashboard")
 
 
 # --- browsers that die or sleep ------------------------------------------------------------------------------------
@@ -154,10 +161,13 @@ def abuse(port: int, times: int) -> None:
     told = call(port, "GET", "/studies/abused")["told"]
     confirmed = len(alone.times) + len(teller.times)
     streams = re.search(r'route="/studies/\{name\}/events",status="200"\} (\d+)', text(port, "/metrics"))
+    rows = []
     print("| tells | number | p50, ms | p99, ms | longest, ms |\n|---|---|---|---|---|")
     for what, times_s in ((f"while {times} browsers are killed or stalled", teller.times), ("alone", alone.times)):
         p50, p99, most = np.percentile(np.array(times_s) * 1e3, [50, 99, 100])
         print(f"| {what} | {len(times_s):,} | {p50:.1f} | {p99:.1f} | {most:.1f} |")
+        rows.append({"tells": what, "number": len(times_s), "p50_ms": p50, "p99_ms": p99, "longest_ms": most})
+    record("dashboard-tells", rows, "make perf-dashboard")
     print(f"\n{confirmed:,} tells confirmed, {told:,} stored; {streams[1] if streams else 0} streams were followed")
     if told != confirmed:
         sys.exit("they differ")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from record import add_option, record
 from scipy.stats import t as student
 from scipy.stats import wilcoxon
 
@@ -27,11 +28,17 @@ RESETTING = ("et-gp-ucb", "r-gp-ucb")
 WITHIN = 0.1  # of the experiment: how sudden a drop of the dataset's size is
 
 
-def heading(text: str) -> None:
-    sys.stdout.write(f"\n### {text}\n\n")
+FOUND: list[dict[str, object]] = []  # what is recorded
 
 
-def show(data: pd.DataFrame, digits: int) -> None:
+def show(name: str, title: str, data: pd.DataFrame, digits: int) -> None:
+    """Print a table, and keep its figures under a short name."""
+    sys.stdout.write(f"\n### {title}\n\n")
+    FOUND.extend(
+        {"table": name, "row": i, "column": column, "value": value}
+        for i, row in data.iterrows()
+        for column, value in row.items()
+    )
     lines = [["", *map(str, data.columns)], ["---"] * (len(data.columns) + 1)]
     lines += [[str(i), *(f"{v:.{digits}f}" for v in row)] for i, row in zip(data.index, data.to_numpy(), strict=True)]
     sys.stdout.write("\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n")
@@ -45,15 +52,18 @@ def over_time(studio: Studio, problem: str) -> None:
     """Average regret so far and dataset size, mean over the seeds."""
     frames = of(studio, problem)
     moments = ACKLEY_MOMENTS / studio.protocol.duration
-    for title, measure in (("average regret so far", statistics.running_regret), ("size", statistics.size)):
-        heading(f"{problem}: {title}, at a time (s)")
-        rows = {name: np.mean([measure(f, moments) for f in several], axis=0) for name, several in frames.items()}
-        show(pd.DataFrame(rows, index=[f"{m:g}" for m in ACKLEY_MOMENTS]).T, 2 if title != "size" else 0)
+    measures = [
+        ("regret", "average regret so far", statistics.running_regret),
+        ("size", "active observations", statistics.size),
+    ]
+    for name, title, measure in measures:
+        rows = {label: np.mean([measure(f, moments) for f in several], axis=0) for label, several in frames.items()}
+        data = pd.DataFrame(rows, index=[f"{m:g}" for m in ACKLEY_MOMENTS]).T
+        show(f"{problem} {name}", f"{problem}: {title}, at a time (s)", data, 2 if name == "regret" else 0)
 
 
 def found_the_hole(studio: Studio) -> None:
     """How many seeds lose less than a random query does while Ackley's hole is open, between 250 and 350 s."""
-    heading("ackley: seeds with a mean regret below half of the random control's between 250 and 350 s")
     protocol = studio.protocol
 
     def open_loss(frame: pd.DataFrame) -> float:
@@ -63,7 +73,8 @@ def found_the_hole(studio: Studio) -> None:
     random = eb.experiments.run("ackley", "random", 0, protocol).frame
     frames = of(studio, "ackley")
     rows = {name: [sum(open_loss(f) < 0.5 * open_loss(random) for f in several)] for name, several in frames.items()}
-    show(pd.DataFrame(rows, index=[f"of {studio.seeds}"]), 0)
+    title = "ackley: seeds with a mean regret below half of the random control's between 250 and 350 s"
+    show("ackley found", title, pd.DataFrame(rows, index=["seeds"]), 0)
 
 
 def drops(studio: Studio) -> None:
@@ -75,8 +86,8 @@ def drops(studio: Studio) -> None:
         ]
         kept = np.mean([f["n"].iloc[-1] / (len(f) + studio.protocol.n_initial) for f in several])
         rows[problem] = [100.0 * kept, 100.0 * np.mean([largest_drop(f) for f in several])]
-    heading("w-dbo: observations held at the end (% of all told), and largest drop within a tenth of the run (%)")
-    show(pd.DataFrame(rows, index=["held", "drop"]), 0)
+    title = "w-dbo: observations held at the end (% of all told), and largest drop within a tenth of the run (%)"
+    show("drops", title, pd.DataFrame(rows, index=["held", "drop"]), 0)
 
 
 def largest_drop(frame: pd.DataFrame) -> float:
@@ -95,13 +106,11 @@ def resets(studio: Studio) -> None:
         rows[problem] = [
             np.mean([(f["removed"] > 0).sum() for f in frames[name]]) for name in ("et-gp-ucb", "r-gp-ucb")
         ]
-    heading("resets a run")
-    show(pd.DataFrame(rows, index=["et-gp-ucb", "r-gp-ucb"]), 1)
+    show("resets", "resets per run", pd.DataFrame(rows, index=["et-gp-ucb", "r-gp-ucb"]), 1)
 
 
 def noise(studio: Studio) -> None:
     """The share of the variance that ET-GP-UCB takes for noise, over time (seed 0)."""
-    heading("et-gp-ucb: fitted noise (% of the variance of what it has seen), seed 0, at a time (s)")
     rows = {}
     for problem in ("hartmann6", "shekel", "ackley", "powell"):
         simulation = Simulation(eb.benchmarks.get(problem), eb.algorithms.get("et-gp-ucb"), 0, Protocol())
@@ -114,12 +123,13 @@ def noise(studio: Studio) -> None:
         simulation.pursue(look)
         times, values = np.array(seen).T
         rows[problem] = [float(np.median(values[np.abs(times - moment) < 20.0])) for moment in NOISE_MOMENTS]
-    show(pd.DataFrame(rows, index=[f"{moment:g}" for moment in NOISE_MOMENTS]).T, 0)
+    title = "et-gp-ucb: fitted noise (% of the variance of what it has seen), seed 0, at a time (s)"
+    show("noise", title, pd.DataFrame(rows, index=[f"{moment:g}" for moment in NOISE_MOMENTS]).T, 0)
 
 
 def responses(summary: pd.DataFrame) -> None:
-    heading("response time (s), mean over the queries")
-    show(statistics.compare(summary, "response_s").means[list(paper.ALGORITHMS)], 2)
+    title = "response time (s), mean over the queries"
+    show("response", title, statistics.compare(summary, "response_s").means[list(paper.ALGORITHMS)], 2)
 
 
 def paired(summary: pd.DataFrame) -> None:
@@ -129,21 +139,22 @@ def paired(summary: pd.DataFrame) -> None:
     sizes = statistics.compare(summary, "size").means
     half = student.ppf(0.975, ratios.size().iloc[0] - 1) * ratios.sem()["w-dbo-exact"]
     exact = ratios.mean()["w-dbo-exact"]
-    heading("w-dbo-exact relative to w-dbo: regret with its 95 % interval, and size")
     rows = {"regret": exact, "from": exact - half, "to": exact + half}
     data = np.exp(pd.DataFrame(rows))
     data["size"] = sizes["w-dbo-exact"] / sizes["w-dbo"]
-    show(data.reindex(list(eb.benchmarks.PAPER)).T, 2)
-    heading("regret relative to w-dbo's: geometric mean over the benchmarks, and Wilcoxon's p")
+    title = "w-dbo-exact relative to w-dbo: regret with its 95 % interval, and size"
+    show("exact", title, data.reindex(list(eb.benchmarks.PAPER)).T, 2)
     others = [name for name in ratios.mean().columns if name != "w-dbo"]
     means = {name: [np.exp(ratios.mean()[name].mean()), wilcoxon(ratios.mean()[name]).pvalue] for name in others}
-    show(pd.DataFrame(means, index=["ratio", "p"]), 3)
+    title = "regret relative to w-dbo's: geometric mean over the benchmarks, and Wilcoxon's p"
+    show("ratios", title, pd.DataFrame(means, index=["ratio", "p"]), 3)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="of `ebbtide reproduce table`")
     parser.add_argument("--seeds", type=int, default=10)
+    add_option(parser)
     chosen = parser.parse_args()
     studio = Studio(chosen.folder, wanted_seeds=chosen.seeds)
     over_time(studio, "ackley")
@@ -154,6 +165,7 @@ def main() -> None:
     summary = studio.run("table", table.jobs(studio))
     responses(summary)
     paired(summary)
+    record("discussion", FOUND, "python perf/discussion.py paper")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from campaigns import made, plain, regrets
+from campaigns import made, plain, record_regrets, regrets
+from record import add_option
 
 import ebbtide as eb
 from ebbtide.experiments import Protocol
@@ -47,6 +48,7 @@ def main() -> None:
     parser.add_argument("--algorithms", nargs="*", default=eb.algorithms.names())
     parser.add_argument("--compute", default="modelled:botorch")
     parser.add_argument("--runs", type=Path, help="keep the runs here; another call goes on with them")
+    add_option(parser)
     chosen = parser.parse_args()
     summary = made(
         grid(chosen.benchmarks, chosen.algorithms, chosen.seeds, Protocol(compute=chosen.compute)), chosen.runs
@@ -61,6 +63,7 @@ def main() -> None:
         alone_and_together(),
     ]
     sys.stdout.write("\n".join(parts))
+    record_regrets("field", summary, "make perf-field")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from campaigns import made, plain, regrets
+from campaigns import made, plain, record_regrets, regrets
+from record import add_option
 
 import ebbtide as eb
 from ebbtide.experiments.campaign import grid
@@ -24,6 +25,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--benchmarks", nargs="*", default=MOVING)
     parser.add_argument("--runs", type=Path, help="keep the runs here; another call goes on with them")
+    add_option(parser)
     chosen = parser.parse_args()
     contenders: dict[str, str | eb.Algorithm] = {}
     for name in ("w-dbo", "w-dbo-exact", "keep-all"):
@@ -31,6 +33,7 @@ def main() -> None:
         contenders[f"{name}, MLE"] = replace(eb.algorithms.get(name), inference="mle")
     summary = made(grid(chosen.benchmarks, contenders, chosen.seeds), chosen.runs)
     sys.stdout.write(regrets(summary) + "\n" + plain(summary, "size"))
+    record_regrets("inference", summary, "make perf-inference")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import math
 import time
 
 import numpy as np
+from record import add_option, record
 
 import ebbtide as eb
 
@@ -28,10 +29,12 @@ def objective(params: dict[str, float], t: float) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--asks", type=int, default=20_000)
+    add_option(parser)
     asks = parser.parse_args().asks
     clock, rng = eb.ManualClock(), np.random.default_rng(0)
     optimizer = eb.Optimizer(SPACE, direction="maximize", clock=clock, seed=0)
     responses, sizes, values = np.zeros(asks), np.zeros(asks), np.zeros(asks)
+    rows = []
     print(f"{'asks':>15}{'median ms':>12}{'99 % ms':>10}{'active':>9}{'regret':>9}{'l_T (s)':>10}")
     for k in range(asks):
         start = time.perf_counter()
@@ -43,12 +46,20 @@ def main() -> None:
         clock.advance(1.0)
         if (k + 1) % (asks // 10) == 0:
             tenth = slice(k + 1 - asks // 10, k + 1)
-            print(
-                f"{tenth.start:>7}–{tenth.stop:<7}{np.median(responses[tenth]):>12.2f}"
-                f"{np.quantile(responses[tenth], 0.99):>10.2f}{np.median(sizes[tenth]):>9.0f}"
-                f"{1.0 - values[tenth].mean():>9.3f}{optimizer.hyperparameters['timescale']:>10.0f}",
-                flush=True,
+            rows.append(
+                {
+                    "from": tenth.start,
+                    "to": tenth.stop,
+                    "median_ms": np.median(responses[tenth]),
+                    "p99_ms": np.quantile(responses[tenth], 0.99),
+                    "active": np.median(sizes[tenth]),
+                    "regret": 1.0 - values[tenth].mean(),
+                    "timescale_s": optimizer.hyperparameters["timescale"],
+                }
             )
+            start, stop, *figures = rows[-1].values()
+            line = "{:>12.2f}{:>10.2f}{:>9.0f}{:>9.3f}{:>10.0f}".format(*figures)
+            print(f"{start:>7}–{stop:<7}{line}", flush=True)
     second, last = slice(asks // 10, asks // 5), slice(-(asks // 10), None)
     for name, column in (("response time", responses), ("dataset's size", sizes)):
         ratio = np.median(column[last]) / np.median(column[second])
@@ -56,6 +67,7 @@ def main() -> None:
             f"{name}: last tenth / second tenth = {ratio:.2f} ({'level' if ratio <= 1.3 else 'NOT LEVEL'}, must ≤ 1.3)"
         )
     print(f"guards: {optimizer.guards}")
+    record("long-run", rows, "make perf-long")
 
 
 if __name__ == "__main__":

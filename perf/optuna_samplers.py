@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import optuna
 import torch
+from record import add_option, record
 
 import ebbtide as eb
 from ebbtide.benchmarks import Problem
@@ -67,12 +68,14 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--slow-seeds", type=int, default=3)
+    add_option(parser)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     torch.set_num_threads(1)
     print("| benchmark | sampler | trials | ask, ms | in the last tenth | average regret |")
     print("|---|---|---|---|---|---|")
+    rows = []
     for name in options.benchmarks:
         problem = eb.benchmarks.get(name)
         seeds = {sampler: options.slow_seeds if sampler == "GPSampler" else options.seeds for sampler in SAMPLERS}
@@ -82,10 +85,11 @@ def main() -> None:
         while unfinished := [loop for loop in loops if loop.clock.now() < options.seconds]:
             min(unfinished, key=lambda loop: loop.clock.now()).step()
         for sampler in SAMPLERS:
-            report(name, sampler, [loop for loop in loops if loop.sampler == sampler])
+            rows.append(report(name, sampler, [loop for loop in loops if loop.sampler == sampler]))
+    record("optuna-samplers", rows, "make perf-optuna")
 
 
-def report(benchmark: str, sampler: str, loops: list[Loop]) -> None:
+def report(benchmark: str, sampler: str, loops: list[Loop]) -> dict[str, object]:
     """A row: medians of the times, means of the rest."""
     asks = 1e3 * np.concatenate([loop.asks for loop in loops])
     last = 1e3 * np.concatenate([loop.asks[-(len(loop.asks) // 10) :] for loop in loops])
@@ -96,6 +100,15 @@ def report(benchmark: str, sampler: str, loops: list[Loop]) -> None:
         f"| {np.median(last):.1f} | {np.mean(regrets):.3g} ± {error:.2g} |",
         flush=True,
     )
+    return {
+        "benchmark": benchmark,
+        "sampler": sampler,
+        "trials": np.mean([len(loop.asks) for loop in loops]),
+        "ask_ms": np.median(asks),
+        "last_tenth_ms": np.median(last),
+        "regret": np.mean(regrets),
+        "error": error,
+    }
 
 
 if __name__ == "__main__":

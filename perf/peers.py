@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from record import add_option, record
 from scipy.linalg import lapack
 
 import ebbtide as eb
@@ -278,7 +279,7 @@ def botorch_step(known: Data, repetitions: int) -> float:
 STEPS = [
     ("wdbo-algo", wdbo_step, 200, 3),
     ("Optuna GPSampler", optuna_step, 800, 7),
-    ("BoTorch SingleTaskGP", botorch_step, 800, 3),
+    ("BoTorch SingleTaskGP + UCB", botorch_step, 800, 3),
     ("bayesian-optimization", bayes_opt_step, 800, 3),
 ]
 
@@ -303,6 +304,13 @@ def print_steps(peers: bool) -> dict[str, dict[int, float]]:
         ours = table["ebbtide"][n]
         cells = [f"{table[k][n]:.2f} ({table[k][n] / ours:.3g}×)" if n in table[k] else "–" for k in names]
         print(f"{n:>5}" + "".join(f"{cell:>26}" for cell in cells), flush=True)
+    rows = [
+        {"n": n, "library": name, "ms": ms, "ratio": ms / table["ebbtide"][n]}
+        for n in SIZES
+        for name in names
+        if (ms := table[name].get(n)) is not None
+    ]
+    record("steps", rows, "make perf")
     return table
 
 
@@ -310,17 +318,21 @@ def print_criterion(peers: bool) -> dict[tuple[int, int], float]:
     print("\nOne criterion pass (kernel parameters and data in, scores out), milliseconds\n")
     print(f"{'d':>5}{'n':>5}{'ebbtide':>12}{'exact':>12}{'wdbo-criterion':>18}{'ratio':>10}")
     ratios = {}
+    rows: list[dict[str, object]] = []
     for d in (3, 2):
         for n in SIZES:
             known = data(n, d)
             ours = ebbtide_criterion(known, ours_repetitions(n))
             exact = ebbtide_criterion(known, ours_repetitions(n), "exact")
             line = f"{d:>5}{n:>5}{ours:>12.2f}{exact:>12.2f}"
+            rows.append({"d": d, "n": n, "ebbtide_ms": ours, "exact_ms": exact, "theirs_ms": "", "ratio": ""})
             if peers and n <= 200:
                 theirs = wdbo_criterion(known, 2)
                 ratios[d, n] = theirs / ours
+                rows[-1] |= {"theirs_ms": theirs, "ratio": ratios[d, n]}
                 line += f"{theirs:>18.1f}{theirs / ours:>9.0f}×"
             print(line, flush=True)
+    record("criterion", rows, "make perf")
     return ratios
 
 
@@ -349,12 +361,14 @@ def peak_mb() -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ours", action="store_true", help="leave the peers out")
+    add_option(parser)
     peers = not parser.parse_args().ours
     steps = print_steps(peers)
     criterion = print_criterion(peers)
     whole, one = ebbtide_removals(data(400), 100, 10)
 
     print("\nAgainst the targets\n")
+    rows: list[dict[str, object]] = []
 
     def verdict(what: str, value: float, must: float, aim: float, *, least: bool = True) -> None:
         def met(bound: float) -> bool:
@@ -363,6 +377,7 @@ def main() -> None:
         word = "aim met" if met(aim) else "must met" if met(must) else "MISSED"
         sign = "≥" if least else "≤"
         print(f"{what:<62}{value:>9.1f}   must {sign} {must:<6g} aim {sign} {aim:<6g} {word}")
+        rows.append({"figure": what, "measured": value, "sign": sign, "must": must, "aim": aim})
 
     if peers:
         for n in (60, 120, 200):
@@ -379,6 +394,7 @@ def main() -> None:
     verdict("step with the exact criterion against the bound, n = 200", ratio, 2, 2, least=False)
     verdict("removing 100 of 400 against one criterion pass", whole / one, 10, 4, least=False)
     verdict("memory at n = 2000, MB beyond the imports", memory_mb(2000), 500, 500, least=False)
+    record("targets", rows, "make perf")
 
 
 if __name__ == "__main__":

@@ -1,13 +1,15 @@
 """How long it takes to open a stored study, by how much was told; the next ask must be the uninterrupted one's.
 
-python perf/resume.py
+make perf-resume
 """
 
+import argparse
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
+from record import add_option, record
 
 import ebbtide as eb
 
@@ -16,14 +18,20 @@ EVERY = 10  # tells from outside for each ask
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_option(parser)
+    parser.parse_args()
     print("| told | asked | active | file, MB | open, s | next ask |")
     print("|---|---|---|---|---|---|")
+    rows = []
     for told in (1_000, 10_000, 100_000):
         with tempfile.TemporaryDirectory() as folder:
-            row(Path(folder) / "study.db", told)
+            rows.append(opened(Path(folder) / "study.db", told))
+    record("resume", rows, "make perf-resume")
 
 
-def row(path: Path, told: int) -> None:
+def opened(path: Path, told: int) -> dict[str, object]:
+    """Make a study, open it, and compare what it asks next."""
     clock, rng = eb.ManualClock(), np.random.default_rng(0)
     url = f"sqlite:///{path}"
     opt = eb.Optimizer(SPACE, clock=clock, seed=0, storage=url, name="s")
@@ -40,7 +48,9 @@ def row(path: Path, told: int) -> None:
     asked, active = again.asked, len(again.dataset)
     resumed = again.ask().params
     same = "the same" if resumed == _uninterrupted(opt) else "ANOTHER"
-    print(f"| {told:,} | {asked:,} | {active} | {path.stat().st_size / 1e6:.1f} | {seconds:.3f} | {same} |", flush=True)
+    size = path.stat().st_size / 1e6
+    print(f"| {told:,} | {asked:,} | {active} | {size:.1f} | {seconds:.3f} | {same} |", flush=True)
+    return {"told": told, "asked": asked, "active": active, "file_mb": size, "open_s": seconds, "next_ask": same}
 
 
 def _uninterrupted(opt: eb.Optimizer) -> dict[str, float]:

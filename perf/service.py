@@ -22,6 +22,8 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from record import add_option, record
+
 CLIENTS, STUDIES = 32, 8
 SPACE = {"x": {"type": "float", "low": 0.0, "high": 1.0}, "y": {"type": "float", "low": 0.0, "high": 1.0}}
 
@@ -123,6 +125,7 @@ def main() -> None:
     parser.add_argument("--think", type=float, default=0.3, help="mean seconds that a measurement takes")
     parser.add_argument("--port", type=int, default=8499)
     parser.add_argument("--folder", type=Path, help="where the files go; a temporary folder by default")
+    add_option(parser)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         measure(Path(folder), options)
@@ -143,12 +146,16 @@ def measure(folder: Path, options: argparse.Namespace) -> None:
         server.terminate()
         server.wait()
     print(f"a commit flushed to this disk, alone: {1e3 * alone:.2f} ms (median)")
-    for name, times in (("commit, beside the load", commits.result()), ("tell", load.tells), ("ask", load.asks)):
+    rows = []
+    for name, times in (("tell", load.tells), ("ask", load.asks), ("bare commit beside them", commits.result())):
         p50, p99, worst = (1e3 * percentile(times, share) for share in (0.5, 0.99, 1.0))
         rate = len(times) / options.seconds
         print(f"{name}: {rate:.0f} a second; p50 {p50:.1f} ms, p99 {p99:.1f} ms, longest {worst:.1f} ms")
+        rows.append({"request": name, "number": len(times), "per_second": rate, "p50_ms": p50, "p99_ms": p99})
     tell, commit = percentile(load.tells, 0.99), percentile(commits.result(), 0.99)
     print(f"a tell's p99 is {tell / commit:.1f} times a commit's in the same run; {tell / alone:.0f} times one alone")
+    rows.append({"request": "commit, alone", "p50_ms": 1e3 * alone})
+    record(f"load-{options.think:g}s", rows, "make perf-service")
     print(f"{sum(load.told.values())} told, each stored once; refused: {dict(load.refused) or 'none'}")
 
 

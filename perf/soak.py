@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from record import add_option, record
 
 import ebbtide as eb
 
@@ -44,6 +45,7 @@ def main() -> None:
     parser.add_argument("--tells", type=int, default=50_000)
     parser.add_argument("--outside", type=int, default=0, help="tells of other measurements for each ask")
     parser.add_argument("--port", type=int, default=8498)
+    add_option(parser)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "ebbtide", "serve", "--storage", f"sqlite:///{folder}/soak.db"]
@@ -63,6 +65,7 @@ def soak(url: str, pid: int, tells: int, outside: int) -> None:
     block, began = max(1, tells // 10), time.perf_counter()
     columns = ("told", "minutes", "server, MB", "worker, MB", "active", "ask p50, ms", "p99", "tell p50, ms", "p99")
     print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
+    rows = []
     for done in range(block, tells + 1, block):
         asks: list[float] = []
         answers: list[float] = []
@@ -82,9 +85,13 @@ def soak(url: str, pid: int, tells: int, outside: int) -> None:
         row = [f"{done:,}", f"{(time.perf_counter() - began) / 60:.1f}", f"{server:.0f}", f"{sum(workers):.0f}"]
         row += [str(study.state()["active"]), *(f"{figure:.1f}" for figure in figures)]
         print("| " + " | ".join(row) + " |", flush=True)
+        names = ("ask_p50_ms", "ask_p99_ms", "tell_p50_ms", "tell_p99_ms")
+        known = {"told": done, "minutes": row[1], "server_mb": server, "workers_mb": sum(workers), "active": row[4]}
+        rows.append(known | dict(zip(names, figures, strict=True)))
     stored = study.describe()
     if stored["told"] != tells:
         sys.exit(f"{tells} tells were confirmed, and {stored['told']} are stored")
+    record(f"soak-outside-{outside}", rows, "make soak")
 
 
 if __name__ == "__main__":

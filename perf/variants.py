@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from campaigns import made, plain, regrets
+from campaigns import made, plain, record_regrets, regrets
+from record import add_option
 
 import ebbtide as eb
 from ebbtide.experiments import Modelled, Protocol
@@ -60,6 +61,7 @@ def main() -> None:
     parser.add_argument("--benchmarks", nargs="*", default=[name for name in eb.benchmarks.PAPER if name != "wlan"])
     parser.add_argument("--columns", nargs="*", default=list(variants()))
     parser.add_argument("--runs", type=Path, help="keep the runs here; another call goes on with them")
+    add_option(parser)
     chosen = parser.parse_args()
     jobs = [
         job
@@ -69,6 +71,7 @@ def main() -> None:
     ]
     summary = made(jobs, chosen.runs)
     sys.stdout.write(regrets(summary) + "\n" + plain(summary, "queries"))
+    record_regrets("variants", summary, "make perf-variants")
 
 
 if __name__ == "__main__":

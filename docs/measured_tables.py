@@ -1,0 +1,292 @@
+"""The tables of the pages, each made from files of docs/data. `measured.py` holds the pages to them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t as student
+from scipy.stats import wilcoxon
+
+from ebbtide import benchmarks
+from ebbtide.experiments import paper, statistics
+from ebbtide.experiments.reproduction import sensitivity
+from ebbtide.experiments.tables import Table as Printed
+from ebbtide.experiments.tables import regret_table, short, value_table
+
+DATA = Path(__file__).parent / "data"
+SEVEN = [*paper.ALGORITHMS, "w-dbo-exact"]
+Rows = list[list[str]]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Which files a table is made from, and the text of its cells, without the header."""
+
+    data: tuple[str, ...]
+    rows: Callable[[], Rows]
+
+
+@cache
+def data(name: str) -> pd.DataFrame:
+    return pd.read_csv(DATA / f"{name}.csv", dtype={"algorithm": str, "column": str, "row": str})
+
+
+def ms(value: float) -> str:
+    """Milliseconds: two decimals below one, one below a hundred, none above."""
+    if np.isnan(value):
+        return "–"
+    return f"{value:,.2f}" if value < 0.995 else f"{value:,.1f}" if value < 99.95 else f"{value:,.0f}"
+
+
+def each(name: str, *formats: str) -> Table:
+    """A row for each line of a file, its columns formatted one by one."""
+
+    def rows() -> Rows:
+        columns = [data(name)[column] for column in data(name).columns]
+        return [[f.format(v) for f, v in zip(formats, line, strict=False)] for line in zip(*columns, strict=True)]
+
+    return Table((name,), rows)
+
+
+# --- speed --------------------------------------------------------------------------------------------------------
+
+
+def steps(libraries: list[str]) -> Callable[[], Rows]:
+    """A line for each n, a column for each library; in brackets how many times ebbtide's a peer's time is."""
+    ours = ("ebbtide", "ebbtide exact", "LAPACK inverse")
+
+    def rows() -> Rows:
+        known = data("steps").set_index(["n", "library"])
+        return [[str(n), *(cell(known, n, library) for library in libraries)] for n in data("steps")["n"].unique()]
+
+    def cell(known: pd.DataFrame, n: int, library: str) -> str:
+        if (n, library) not in known.index:
+            return "–"
+        line = known.loc[(n, library)]
+        text = ms(line["ms"])
+        return f"**{text}**" if library == "ebbtide" else text if library in ours else f"{text} ({line['ratio']:,.0f}×)"
+
+    return rows
+
+
+PEERS = ["wdbo-algo", "Optuna GPSampler", "BoTorch SingleTaskGP + UCB", "bayesian-optimization"]
+
+
+def criterion() -> Rows:
+    def cells(line: pd.Series) -> list[str]:
+        ratio = "–" if np.isnan(line["ratio"]) else f"{line['ratio']:,.0f}×"
+        times = f"**{ms(line['ebbtide_ms'])}**", ms(line["exact_ms"]), ms(line["theirs_ms"])
+        return [f"{line['d']:.0f}", f"{line['n']:.0f}", *times, ratio]
+
+    return [cells(line) for _, line in data("criterion").iterrows()]
+
+
+def targets() -> Rows:
+    return [
+        [line.figure, f"**{line.measured:,.1f}**", f"{line.sign} {line.must:g}", f"{line.sign} {line.aim:g}"]
+        for line in data("targets").itertuples()
+    ]
+
+
+def long_run() -> Rows:
+    return [
+        [
+            f"{line['from']:.0f}–{line['to']:.0f}",
+            *(f"{line[c]:.2f}" for c in ("median_ms", "p99_ms")),
+            *(f"{line['active']:.0f}", f"{line['regret']:.3f}", f"{line['timescale_s']:.0f}"),
+        ]
+        for _, line in data("long-run").iterrows()
+    ]
+
+
+# --- the service and the integrations -----------------------------------------------------------------------------
+
+
+def load() -> Rows:
+    busy = data("load-0.3s").dropna(subset="p99_ms")
+    return [
+        [line.request, f"{line.per_second:.0f}", f"{line.p50_ms:.1f}", f"{line.p99_ms:.1f}"]
+        for line in busy.itertuples()
+    ]
+
+
+def botorch_loop() -> Rows:
+    return [
+        [
+            *(line.loop, f"{line.queries:.0f}", f"{line.kept:.0f}", f"{line.response_ms:,.0f}"),
+            *(f"{line.last_tenth_ms:,.0f}", f"{line.regret:.3f} ± {line.error:.3f}"),
+        ]
+        for line in data("botorch-loop").itertuples()
+    ]
+
+
+def optuna_samplers() -> Rows:
+    return [
+        [
+            *(line.benchmark, line.sampler, f"{line.trials:.0f}", f"{line.ask_ms:.1f}", f"{line.last_tenth_ms:.1f}"),
+            f"{line.regret:.3g} ± {line.error:.2g}",
+        ]
+        for line in data("optuna-samplers").itertuples()
+    ]
+
+
+# --- the paper ----------------------------------------------------------------------------------------------------
+
+
+def means(measure: str, name: str = "table") -> pd.DataFrame:
+    return statistics.compare(data(name), measure).means
+
+
+def averages(name: str = "table", among: list[str] | None = None, measure: str = "average_regret") -> pd.Series:
+    """Normalised to 0 for the best and 1 for the worst of some algorithms on each benchmark, then averaged."""
+    return statistics.normalised(means(measure, name), among or list(paper.ALGORITHMS)).mean()
+
+
+def printed(table: Printed) -> Rows:
+    lines = table.markdown().splitlines()[2:]
+    return [line.removeprefix("| ").removesuffix(" |").split(" | ") for line in lines]
+
+
+def regrets(name: str, measure: str = "average_regret", published: pd.DataFrame | None = None) -> Table:
+    def rows() -> Rows:
+        main = [f"{alpha:g}" for alpha in sensitivity.ALPHAS] if name == "sensitivity" else list(paper.ALGORITHMS)
+        return printed(regret_table(statistics.compare(data(name), measure), "", main=main, published=published))
+
+    return Table((name,), rows)
+
+
+def values(measure: str) -> Table:
+    return Table(("table",), lambda: printed(value_table(means(measure), "")))
+
+
+def readme_averages() -> Rows:
+    found = averages()
+    return [[f"**{found[name]:.2f}**" if name == "w-dbo" else f"{found[name]:.2f}" for name in SEVEN]]
+
+
+@cache
+def relative() -> pd.DataFrame:
+    """Logarithms of the regrets, relative to W-DBO's under the same seed."""
+    wide = data("table").pivot(index=["problem", "seed"], columns="algorithm", values="average_regret")
+    return np.log(wide.div(wide["w-dbo"], axis=0))
+
+
+def overall() -> pd.DataFrame:
+    """Of each algorithm: its regret relative to W-DBO's, geometric mean over the benchmarks, and Wilcoxon's p."""
+    by_problem = relative().groupby("problem").mean().drop(columns="w-dbo")
+    tested = {name: wilcoxon(by_problem[name]).pvalue for name in by_problem}
+    return pd.DataFrame({"ratio": np.exp(by_problem.mean()), "p": pd.Series(tested)})
+
+
+def exact() -> Rows:
+    """`w-dbo-exact` relative to `w-dbo`: its regret with the 95 % interval, its dataset's size."""
+    ratios = relative()["w-dbo-exact"].groupby("problem")
+    half = student.ppf(0.975, ratios.size() - 1) * ratios.sem()
+    sizes = means("size")["w-dbo-exact"] / means("size")["w-dbo"]
+    lines = {
+        "regret": np.exp(ratios.mean()),
+        "from": np.exp(ratios.mean() - half),
+        "to": np.exp(ratios.mean() + half),
+        "size": sizes,
+    }
+    return [[name, *(f"{line[problem]:.2f}" for problem in benchmarks.PAPER)] for name, line in lines.items()]
+
+
+def speed() -> Rows:
+    return [
+        [
+            *(line.problem, f"{line.queries:,.0f}", f"{line.size:.0f}", f"{line.response_s:.2f}"),
+            *(f"{line.average_regret:.3g}", f"{line.time_weighted_regret:.3g}"),
+            *(short(means(measure).at[line.problem, "w-dbo"]) for measure in ("queries", "average_regret")),
+            f"{paper.AVERAGE_REGRET.at[line.problem, 'w-dbo']:g}",
+        ]
+        for line in data("speed").itertuples()
+    ]
+
+
+def speed_ratios() -> pd.DataFrame:
+    """W-DBO at its own speed, relative to W-DBO under the modelled one."""
+    columns = ["queries", "average_regret", "size"]
+    modelled = pd.DataFrame({column: means(column)["w-dbo"] for column in columns})
+    own = data("speed").set_index("problem")[columns]
+    return own / modelled.reindex(own.index)
+
+
+def with_error(line: pd.Series) -> str:
+    return f"{short(line['mean'])} ± {short(line['error'])}"
+
+
+def variants() -> Rows:
+    known = data("variants").set_index(["problem", "algorithm"])
+    columns = ["w-dbo", "noise 0.1 %", "4 × as fast", "both", "4 β", "β / 4", "MLE"]
+    problems = [name for name in data("variants")["problem"].unique() if name in benchmarks.PAPER]
+    return [
+        [
+            problem,
+            *(with_error(known.loc[(problem, column)]) for column in columns),
+            f"{paper.AVERAGE_REGRET.at[problem, 'w-dbo']:g}",
+        ]
+        for problem in problems
+    ]
+
+
+def field() -> Rows:
+    found = data("field").set_index(["problem", "algorithm"])["mean"]
+    columns = ["w-dbo-exact", "w-dbo", "oldest-first", "random-removal", "sliding-window", "r-gp-ucb", "tv-gp-ucb"]
+    columns += ["keep-all", "et-gp-ucb", "abo", "gp-ucb", "random"]
+    return [[f"{found['normalised average', column]:.2f}" for column in columns]]
+
+
+def inference() -> Rows:
+    rows = []
+    for problem, lines in data("inference").groupby("problem", sort=False):
+        best = lines["mean"].idxmin()
+        if problem == "normalised average":
+            rows.append(["*normalised average*", *(f"{mean:.2f}" for mean in lines["mean"])])
+        else:
+            cells = [(with_error(line), i == best) for i, line in lines.iterrows()]
+            rows.append([str(problem), *(f"**{cell}**" if bold else cell for cell, bold in cells)])
+    return rows
+
+
+def budget() -> Rows:
+    return [
+        [
+            *(f"{line.duration_s:g}", f"{line.timescale_s / line.duration_s:.2f}", f"{line.timescale_s:.0f}"),
+            *(f"{1.25 ** (line.duration_s / line.timescale_s):.2f}", f"{line.grown:.2f}"),
+            *(f"10^{line.duration_s * np.log10(1.25):.0f}", f"{line.queries:.0f}", f"{line.removed:.0f}"),
+        ]
+        for line in data("budget").itertuples()
+    ]
+
+
+TABLES = {
+    "steps": Table(("steps",), steps(["ebbtide", "ebbtide exact", *PEERS, "LAPACK inverse"])),
+    "steps-short": Table(("steps",), steps(["ebbtide", *PEERS])),
+    "criterion": Table(("criterion",), criterion),
+    "targets": Table(("targets",), targets),
+    "long-run": Table(("long-run",), long_run),
+    "resume": each("resume", "{:,}", "{:,}", "{}", "{:.1f}", "{:.3f}", "{}"),
+    "load": Table(("load-0.3s",), load),
+    "soak": each("soak-outside-9", "{:,}", "{:.1f}", "{:.0f}", "{:.0f}", "{}", "{:.1f}", "{:.1f}", "{:.1f}", "{:.1f}"),
+    "dashboard-opening": each("dashboard-opening", "{}", "{:.2f}", "{:.2f}"),
+    "dashboard-tells": each("dashboard-tells", "{}", "{:,}", "{:.1f}", "{:.1f}", "{:.1f}"),
+    "botorch-loop": Table(("botorch-loop",), botorch_loop),
+    "optuna-samplers": Table(("optuna-samplers",), optuna_samplers),
+    "averages": Table(("table",), readme_averages),
+    "regret": regrets("table", published=paper.AVERAGE_REGRET),
+    "time-weighted-regret": regrets("table", "time_weighted_regret"),
+    "size": values("size"),
+    "queries": values("queries"),
+    "sensitivity": regrets("sensitivity"),
+    "ard": regrets("ard"),
+    "exact": Table(("table",), exact),
+    "speed": Table(("speed", "table"), speed),
+    "variants": Table(("variants",), variants),
+    "field": Table(("field",), field),
+    "inference": Table(("inference",), inference),
+    "budget": Table(("budget",), budget),
+}
