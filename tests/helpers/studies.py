@@ -28,6 +28,7 @@ MIXED = {
     "n": eb.Int(1, 32, log=True),
     "codec": eb.Categorical(["a", "b", None]),
 }
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # where a file is not synced to a disk
 TINY = {"x": eb.Float(0.0, 1.0)}
 # Two that forget something in a short time
 WINDOW = eb.Algorithm(staleness=eb.SlidingWindow(size=4))
@@ -60,7 +61,7 @@ def python(code: str, *arguments: object, **options: Any) -> "subprocess.Popen[s
 
 def contents(opt: eb.Optimizer) -> dict[str, Any]:
     """Everything that an optimizer would save, but for the time at which it was saved."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         opt.save(f"{folder}/s.json")
         payload: dict[str, Any] = json.loads(Path(folder, "s.json").read_text(encoding="utf-8"))["payload"]
     del payload["state"]["latest_reading"]

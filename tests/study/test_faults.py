@@ -21,6 +21,7 @@ SPACE = {"x": eb.Float(0.0, 1.0), "n": eb.Int(1, 9)}
 # Cheap, and it forgets: asks write removals, too.
 ALGORITHM = eb.Algorithm(temporal=None, acquisition=eb.Random(), staleness=eb.SlidingWindow(size=1))
 STEPS = 3
+pytestmark = pytest.mark.slow
 SAYS = {"ENOSPC": "the disk is full; nothing was recorded", "EIO": "the disk could not be read or written"}
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from helpers import chaos
 
+pytestmark = pytest.mark.slow
 SCRIPT = Path(__file__).parents[1] / "helpers" / "killing.py"
 
 
@@ -46,6 +47,7 @@ def test_a_file_whose_maker_was_killed_is_not_in_the_way(tmp_path):
     assert seen["no file yet"] < 60
 
 
+@pytest.mark.very_slow
 def test_a_service_that_is_killed_again_and_again_loses_nothing(tmp_path):
     """Through HTTP, with clients that ask and tell on; see chaos.py, which `make chaos` runs with a thousand."""
     outcome = chaos.unleash(tmp_path, kills=12)

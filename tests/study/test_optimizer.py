@@ -217,6 +217,7 @@ def test_an_objective_may_do_what_it_likes_with_its_parameters(clock):
     assert len(opt.dataset) == 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temporal", [eb.Matern(1.5), None], ids=["drifting", "static"])
 def test_large_batches(temporal, clock):
     """Thirty at once, eight times: no overflow (a warning would be an error), and they find the valley."""
@@ -595,6 +596,7 @@ def test_a_thousand_observations_at_one_point(clock):
     assert opt.predict({"x": 0.5, "y": 0.5})[0] == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_ten_thousand_observations_at_once(clock):
     clock.advance(10_000.0)
     opt = eb.Optimizer(
@@ -616,6 +618,7 @@ def test_ten_thousand_observations_at_once(clock):
     assert moving_bump(opt.recommend().params, clock.now()) > 0.8
 
 
+@pytest.mark.slow
 def test_reads_of_ten_thousand_observations(clock):
     """Before the next ask has thinned them out: what is read is bounded too, and changes nothing."""
     clock.advance(6000.0)
@@ -774,15 +777,17 @@ def regret(f, best, space, staleness, direction, steps, seeds, dt=1.0):
     return float(np.mean(means))
 
 
+@pytest.mark.slow
 def test_w_dbo_beats_never_forgetting_and_random_search_on_a_moving_hill():
-    options = {"direction": "maximize", "steps": 240, "seeds": 3}
+    options = {"direction": "maximize", "steps": 240, "seeds": 2}
     w_dbo = regret(moving_bump, lambda t: 1.0, UNIT_SQUARE, eb.WassersteinBudget(), **options)
     keep_all = regret(moving_bump, lambda t: 1.0, UNIT_SQUARE, eb.KeepAll(), **options)
-    at_random = random_regret(moving_bump, lambda t: 1.0, UNIT_SQUARE, 240, 3)
+    at_random = random_regret(moving_bump, lambda t: 1.0, UNIT_SQUARE, 240, 2)
     assert w_dbo < 0.8 * keep_all
     assert w_dbo < 0.4 * at_random
 
 
+@pytest.mark.slow
 def test_w_dbo_beats_never_forgetting_and_random_search_where_the_best_place_jumps():
     grid = np.linspace(0, 1, 2001)
 
@@ -790,9 +795,9 @@ def test_w_dbo_beats_never_forgetting_and_random_search_where_the_best_place_jum
         return min(jumping_valley({"x": x}, t) for x in grid[::10])
 
     space = {"x": eb.Float(0.0, 1.0)}
-    options = {"direction": "minimize", "steps": 400, "seeds": 3}
+    options = {"direction": "minimize", "steps": 300, "seeds": 2}
     w_dbo = regret(jumping_valley, best, space, eb.WassersteinBudget(), **options)
     keep_all = regret(jumping_valley, best, space, eb.KeepAll(), **options)
-    at_random = -random_regret(jumping_valley, best, space, 400, 1)
+    at_random = -random_regret(jumping_valley, best, space, 300, 1)
     assert w_dbo < 0.8 * keep_all
     assert w_dbo < 0.5 * at_random

@@ -50,7 +50,7 @@ def rows(path):
 
 
 def test_the_steps_are_numbered_without_a_gap():
-    numbers = [int(step.name.partition("_")[0]) for step in schema.steps()]
+    numbers = [int(step.name.partition("_")[0]) for step in schema.steps(schema.MIGRATIONS)]
     assert numbers == list(range(1, schema.version() + 1))
 
 
@@ -87,6 +87,7 @@ def test_an_upgrade_without_a_copy(file, next_version):
 @pytest.mark.parametrize("bad", ["CREATE TABLE asks (x);", "ALTER TABLE tells ADD COLUMN y;\nSELECT no_such();"])
 def test_a_step_that_fails_leaves_the_file_as_it_was(bad, file, next_version):
     (next_version / "0003_bad.sql").write_text(bad)
+    schema.steps.cache_clear()
     before = tables(file), rows(file)
     with pytest.warns(eb.EbbtideWarning), pytest.raises(eb.StorageError):
         eb.Optimizer.open(url(file), "edge")

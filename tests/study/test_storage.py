@@ -80,6 +80,7 @@ def test_closed_and_reopened_all_the_time_it_asks_the_same(algorithm, tmp_path):
     stored.close()
 
 
+@pytest.mark.slow
 @given(
     script=st.lists(
         st.tuples(st.sampled_from(KINDS), st.integers(0, 31), st.floats(0.0, 1.0)), min_size=4, max_size=25
@@ -131,6 +132,7 @@ def test_the_system_clock_goes_on_from_the_last_reading(tmp_path):
         assert again.ask().time >= told
 
 
+@pytest.mark.slow
 def test_a_study_of_ten_thousand_comes_back_with_what_is_active_only(tmp_path):
     algorithm = eb.Algorithm(staleness=eb.WassersteinBudget(max_active=200))
     storage = Storage.of(url(tmp_path / "s.db"), create=True)

@@ -112,6 +112,7 @@ WORKER = """
 """
 
 
+@pytest.mark.slow
 def test_three_processes_that_ask_and_tell_at_once(tmp_path):
     with ExitStack() as stack:
         workers = [

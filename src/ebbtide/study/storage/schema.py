@@ -7,6 +7,7 @@ import sqlite3
 import warnings
 from collections.abc import Iterator
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 
 from ebbtide.errors import EbbtideWarning, StorageError
@@ -15,13 +16,15 @@ APPLICATION = 0x65626274  # "ebbt": marks a file as ours
 MIGRATIONS = Path(__file__).with_name("migrations")
 
 
-def steps() -> list[Path]:
-    return sorted(MIGRATIONS.glob("*.sql"))
+@cache
+def steps(folder: Path) -> tuple[Path, ...]:
+    """The scripts, in their order."""
+    return tuple(sorted(folder.glob("*.sql")))
 
 
 def version() -> int:
     """The version that this ebbtide writes."""
-    return len(steps())
+    return len(steps(MIGRATIONS))
 
 
 def check(path: Path, found: int | None, *, read_only: bool) -> None:
@@ -51,7 +54,7 @@ def upgrade(connection: sqlite3.Connection, path: Path, found: int | None, copy:
             EbbtideWarning,
             stacklevel=6,
         )
-    for step in steps()[found or 0 :]:
+    for step in steps(MIGRATIONS)[found or 0 :]:
         for statement in _statements(step.read_text(encoding="utf-8")):
             connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION}")
