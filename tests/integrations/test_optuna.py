@@ -84,6 +84,17 @@ def follow(study, clock, trials, sign=1.0, step=1.0, more=False):
         clock.advance(step)
 
 
+def forgotten(study):
+    """Numbers of the trials that the notes say were forgotten."""
+    return {number for trial in study.trials for number in trial.system_attrs.get(NOTE, {}).get("forgot", [])}
+
+
+def remembered(study):
+    """Times of the completed trials that were not forgotten, in their order."""
+    completed = study.get_trials(states=[TrialState.COMPLETE])
+    return [trial.system_attrs[NOTE]["time"] for trial in completed if trial.number not in forgotten(study)]
+
+
 # --- the oracle: an Optimizer -----------------------------------------------------------------------------------------
 
 
@@ -107,7 +118,7 @@ def test_it_asks_what_an_optimizer_asks(direction, algorithm):
         ours.advance(1.0)
         theirs.advance(1.0)
     theirs_best, ours_best = recommend(study), opt.recommend()
-    assert np.array_equal(study.sampler._belief.engine.active.dataset.t, opt.dataset.t)
+    assert remembered(study) == opt.dataset.t.tolist()
     assert len(opt.dataset.t) < 39 or algorithm != "w-dbo"
     assert theirs_best.mean == ours_best.mean
     assert theirs_best.params["power"] == ours_best.params["power"]
@@ -147,11 +158,8 @@ def test_trials_stay_and_the_active_set_is_small():
     study = optuna.create_study(direction="maximize", sampler=EbbtideSampler(clock=clock, seed=0))
     follow(study, clock, 200)
     assert len(study.trials) == 200
-    forgotten = {number for trial in study.trials for number in trial.system_attrs[NOTE].get("forgot", [])}
-    recommend(study)
-    active = study.sampler._belief.engine.active
-    assert len(forgotten) > 50
-    assert {study.sampler._record.finished[line].number for line in active.lines} | forgotten == set(range(200))
+    assert len(forgotten(study)) > 50
+    assert len(remembered(study)) == 200 - len(forgotten(study))
 
 
 # --- a long life ------------------------------------------------------------------------------------------------------
@@ -185,11 +193,12 @@ def test_a_study_of_another_sampler_is_taken_over():
     study.optimize(lambda trial: -((trial.suggest_float("x", 0.0, 1.0) - 0.3) ** 2), n_trials=30)
     study.sampler = EbbtideSampler(seed=0)
     assert abs(recommend(study).params["x"] - 0.3) < 0.1
-    trial = study.ask()
-    trial.suggest_float("x", 0.0, 1.0)
-    assert len(study.sampler._belief.engine.active) == 30
-    dates = [t.datetime_start.timestamp() for t in study.trials[:30]]
-    assert study.sampler._belief.engine.active.dataset.t == pytest.approx(dates, abs=1e-6)
+    # An Optimizer that was told the same values at the dates that Optuna gave them believes the same.
+    oracle = eb.Optimizer({"x": eb.Float(0.0, 1.0)}, direction="maximize", seed=0)
+    for trial in study.trials:
+        oracle.tell(trial.params, trial.value, time=trial.datetime_start.timestamp())
+    assert recommend(study).params == pytest.approx(oracle.recommend().params, abs=1e-3)
+    assert recommend(study).std == pytest.approx(oracle.recommend().std, rel=0.05)
 
 
 def test_workers_share_what_is_forgotten(tmp_path):
@@ -209,11 +218,10 @@ def test_workers_share_what_is_forgotten(tmp_path):
     for _ in range(60):
         for study in workers:
             follow(study, clock, 1, step=0.5)
-    one, other = (study.sampler for study in workers)
-    recommend(workers[0]), recommend(workers[1])
-    assert one._record.forgotten == other._record.forgotten
-    assert len(one._record.forgotten) > 20
-    assert np.array_equal(one._belief.engine.active.dataset.t, other._belief.engine.active.dataset.t)
+    assert len(forgotten(workers[0])) > 20
+    one, other = map(recommend, workers)  # as believed by two samplers that never met
+    assert other.mean == pytest.approx(one.mean)
+    assert other.std == pytest.approx(one.std)
     assert abs(recommend(workers[1]).params["x"] - best(clock.now())) < 0.5
 
 
@@ -221,12 +229,17 @@ def test_a_state_of_another_algorithm_is_not_taken_over():
     clock = eb.ManualClock()
     study = optuna.create_study(sampler=EbbtideSampler("tv-gp-ucb", clock=clock, seed=0))
     follow(study, clock, 30)
-    steps = study.sampler._belief.engine.hyper.timescale
+    in_steps = study.trials[-1].system_attrs[NOTE]["state"]
     study.sampler = EbbtideSampler("w-dbo", clock=clock, seed=0)
     assert recommend(study).time == 30.0
-    assert study.sampler._belief.engine.state.hyper is None
     follow(study, clock, 1)
-    assert study.sampler._belief.engine.state.hyper.timescale != steps
+    in_seconds = study.trials[-1].system_attrs[NOTE]["state"]
+    assert in_seconds["hyper"]["timescale"] != in_steps["hyper"]["timescale"]
+    fresh = optuna.create_study(sampler=EbbtideSampler("w-dbo", clock=eb.ManualClock(30.0), seed=0))
+    for trial in study.trials[:30]:
+        fresh.add_trial(trial)
+    follow(fresh, fresh.sampler.clock, 1)
+    assert fresh.trials[-1].params == study.trials[-1].params  # as if nothing had been fitted before
 
 
 # --- trials of all kinds ----------------------------------------------------------------------------------------------
@@ -247,9 +260,8 @@ def test_failed_pruned_and_infinite_trials_are_not_modelled():
 
     study.optimize(objective, n_trials=40, catch=(RuntimeError,))
     assert {trial.state for trial in study.trials} == {TrialState.COMPLETE, TrialState.FAIL, TrialState.PRUNED}
-    recommend(study)
-    active = study.sampler._belief.engine.active
-    assert (active.told, active.values_told) == (40, 10)
+    assert recommend(study).params["x"] < 0.05
+    assert abs(recommend(study).mean) < 0.1
     assert study.trials[-1].params["x"] < 0.2
 
 
@@ -258,7 +270,6 @@ def test_parallel_trials_are_all_told():
     study.optimize(lambda trial: (trial.suggest_float("x", 0.0, 1.0) - 0.3) ** 2, n_trials=60, n_jobs=4)
     assert [trial.state for trial in study.trials] == [TrialState.COMPLETE] * 60
     assert abs(recommend(study).params["x"] - 0.3) < 0.05
-    assert study.sampler._belief.engine.active.told == 60
 
 
 def test_asks_from_many_threads_leave_a_note_each():
@@ -317,8 +328,11 @@ def test_enqueued_and_added_trials_are_modelled_at_their_time():
     study.add_trial(optuna.create_trial(**added))  # by this clock nobody knows when
     with pytest.warns(eb.EbbtideWarning, match=r"no time by this clock are not modelled \(1, first number 2\)"):
         recommend(study)
-    dataset = study.sampler._belief.engine.active.dataset
-    assert (dataset.t.tolist(), dataset.x[:, 0].tolist()) == ([100.0, 90.0], [0.3, 0.4])
+    oracle = eb.Optimizer({"x": eb.Float(0.0, 10.0)}, clock=clock, seed=0)
+    oracle.tell({"x": 3.0}, study.trials[0].value, time=100.0)
+    oracle.tell({"x": 4.0}, 1.0, time=90.0)
+    believed, expected = recommend(study), oracle.recommend()
+    assert (believed.params, believed.mean, believed.std) == (expected.params, expected.mean, expected.std)
 
 
 def test_a_trial_that_hangs_stops_counting_and_holds_nobody_up():
@@ -328,7 +342,7 @@ def test_a_trial_that_hangs_stops_counting_and_holds_nobody_up():
     study.ask().suggest_float("x", 0.0, 10.0)  # its worker dies
     follow(study, clock, 60)
     assert abs(recommend(study).params["x"] - best(clock.now())) < 0.5
-    assert [trial.number for trial in study.sampler._record.running] == [10]
+    assert [trial.number for trial in study.get_trials(states=[TrialState.RUNNING])] == [10]
 
 
 def test_steps_are_counted_exactly_and_what_cannot_be_counted_is_sampled_independently():
@@ -398,17 +412,22 @@ def test_one_sampler_may_serve_two_studies():
     assert abs(recommend(studies[0]).params["x"] - best(clock.now())) > 2.0
 
 
-def test_an_ask_reads_the_storage_once(monkeypatch):
-    clock = eb.ManualClock()
-    study = optuna.create_study(sampler=EbbtideSampler(clock=clock, seed=0))
+class Counted(InMemoryStorage):
+    reads = 0
+
+    def get_all_trials(self, *arguments, **options):
+        self.reads += 1
+        return super().get_all_trials(*arguments, **options)
+
+
+def test_an_ask_reads_the_storage_once():
+    clock, storage = eb.ManualClock(), Counted()
+    study = optuna.create_study(storage=storage, sampler=EbbtideSampler(clock=clock, seed=0))
     follow(study, clock, 12)
-    reads = []
-    read = study._storage.get_all_trials
-    monkeypatch.setattr(study._storage, "get_all_trials", lambda *a, **k: reads.append(1) or read(*a, **k))
     trial = study.ask()
-    reads.clear()  # Optuna's own look for enqueued trials
+    before = storage.reads  # Optuna itself looks for enqueued trials
     trial.suggest_float("x", 0.0, 10.0)
-    assert len(reads) == 1
+    assert storage.reads == before + 1
 
 
 def test_studies_whose_trials_have_the_same_ids_are_not_confused():
@@ -418,12 +437,11 @@ def test_studies_whose_trials_have_the_same_ids_are_not_confused():
     studies = [optuna.create_study(direction=direction, sampler=sampler) for direction in ("minimize", "maximize")]
     for study in studies:
         follow(study, clock, 20)
-    first, second = (study._storage.get_trial(study.ask()._trial_id) for study in studies)
-    assert first._trial_id == second._trial_id
+    first, second = (study.trials[study.ask().number] for study in studies)
     space = sampler.infer_relative_search_space(studies[0], first)
+    alone = EbbtideSampler(clock=clock, seed=0).sample_relative(studies[0], first, space)
     sampler.infer_relative_search_space(studies[1], second)
-    sampler.sample_relative(studies[0], first, space)
-    assert sampler._record.storage is studies[0]._storage
+    assert sampler.sample_relative(studies[0], first, space) == alone
 
 
 def test_wrong_arguments_are_refused():
@@ -439,7 +457,10 @@ def test_the_clock_never_goes_behind_what_was_noted():
     study = optuna.create_study(sampler=EbbtideSampler(seed=0))
     study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=3)
     ahead = datetime.datetime.now().timestamp() + 3600.0
-    trial = study.ask()
-    study._storage.set_trial_system_attr(trial._trial_id, NOTE, {"time": ahead})
+    another = EbbtideSampler(seed=0)  # as in a process whose clock was ahead
+    another.clock.never_before(ahead)
+    study.sampler = another
+    study.ask().suggest_float("x", 0.0, 1.0)
+    study.sampler = EbbtideSampler(seed=0)
     study.ask().suggest_float("x", 0.0, 1.0)
     assert study.sampler.clock.now() >= ahead
