@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+collect_ignore_glob = ["*/conftest.py"]  # which hold fixtures; --doctest-modules would import them as one module
+
 settings.register_profile(
     "ebbtide", derandomize=True, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
 )

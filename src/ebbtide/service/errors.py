@@ -47,7 +47,7 @@ STATUS: tuple[tuple[type[EbbtideError], int], ...] = (
     (UnknownStudyError, 404),
     (StudyError, 409),
     (TrialError, 409),
-    (SnapshotError, 409),  # a study whose algorithm is somebody's own
+    (SnapshotError, 409),  # a study whose algorithm has parts of the user's own
     (StorageError, 503),
     (NumericalError, 503),
     (ServiceError, 503),

@@ -1,6 +1,6 @@
 """The log of the service: the logger `ebbtide.service`, one line per event, made of key=value pairs.
 
-    verb=ask study=edge-7 status=503 duration_ms=12.4 client=127.0.0.1 error=BusyError reason="256 asks of ..."
+    verb=ask study=edge-7 client=127.0.0.1 status=503 duration_ms=12.4 error=BusyError reason="256 asks of ..."
 
 Whatever a client sends is cut and escaped, and tracebacks are indented, so that nothing can pass for a line or a pair
 of ours.
@@ -33,7 +33,7 @@ class Formatter(logging.Formatter):
         return textwrap.indent(super().formatException(ei), "    ", lambda line: True)
 
 
-# For a process of our own (`ebbtide serve`). uvicorn's warnings are about requests that we log ourselves.
+# For `ebbtide serve` and `dashboard`. uvicorn's warnings are about requests that we log ourselves.
 TO_STDERR: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -58,7 +58,7 @@ def _shown(value: object) -> str:
 
 
 class Throttle:
-    """Lets so many lines per second through, and counts the others."""
+    """Lets `most` lines per second through, and counts the others."""
 
     def __init__(self, most: int = MAX_REFUSALS_S) -> None:
         self.most = most

@@ -1,4 +1,4 @@
-"""A request that was refused, or that failed: as its client hears of it, and as the log does."""
+"""Why a request was refused, or failed: for its client, and for the log."""
 
 from collections.abc import MutableMapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Problem:
         return {"error": {"type": self.kind, "message": shown}}
 
     def note(self, scope: MutableMapping[str, Any]) -> None:
-        """Leave word for the log."""
+        """For the recorder, which logs it."""
         scope[KEY] = self
 
 

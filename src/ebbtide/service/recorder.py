@@ -38,7 +38,7 @@ class Recorder:
             await self.app(scope, receive, recording)
         except Exception as error:
             Problem(type(error).__name__, str(error), failure=error).note(scope)
-            if not complete:  # otherwise it was answered with 500: to log it is enough
+            if not complete:  # otherwise it was answered with 500, and only has to be logged
                 raise
         finally:
             if status is not None:  # None: the client left before there was an answer

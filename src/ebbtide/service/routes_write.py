@@ -36,7 +36,7 @@ def write_routes(studies: Studies, limits: Limits) -> APIRouter:
         responses=UNKNOWN | CONFLICT,
         summary="What to measure next",
     )
-    async def ask(name: str, body: schemas.Ask | None = None) -> Response:
+    async def ask(name: str, body: schemas.AskFor | None = None) -> Response:
         n, lease = (None, None) if body is None else (body.n, body.lease)
         if n is None:
             return JSONResponse(wire.trial(await studies.ask(name, lease)))

@@ -69,7 +69,7 @@ class NewStudy(Request):
     )
 
 
-class Ask(Request):
+class AskFor(Request):
     n: int | None = Field(None, ge=1, description="how many trials; they take each other into account")
     lease: FiniteFloat | None = Field(
         None, ge=0, le=1e9, description="seconds for which a trial counts as pending; by default one timescale"
@@ -165,10 +165,10 @@ class Health(BaseModel):
     version: str
 
 
-class ErrorDetail(BaseModel):
+class Problem(BaseModel):
     type: str
     message: str
 
 
 class Error(BaseModel):
-    error: ErrorDetail
+    error: Problem

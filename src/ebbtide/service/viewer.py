@@ -72,7 +72,7 @@ class Viewer:
         return await self._shared(TRAIL_KEPT_S, trail_view, self.url, name, last)
 
     async def _shared(self, kept_s: float, view: Callable[[*Ts], bytes], *arguments: *Ts) -> bytes:
-        """The same view is worked out once for all who ask for it at once, or within `kept_s`."""
+        """The same view is worked out once for all viewers who want it, until `kept_s` after it is done."""
         key = (view, arguments)
         task = self._tasks.get(key)
         if task is None:
@@ -84,5 +84,5 @@ class Viewer:
 
     def _done(self, key: Hashable, task: asyncio.Task[bytes], kept_s: float) -> None:
         if not task.cancelled():
-            task.exception()  # retrieved here, for all who asked may be gone
+            task.exception()  # retrieved here, because every viewer may have left
         asyncio.get_running_loop().call_later(kept_s, self._tasks.pop, key, None)

@@ -44,7 +44,7 @@ def dashboard(story, tmp_path_factory):
     until(lambda: not any(Path(f"/proc/{child}").exists() for child in children))
 
 
-@pytest.fixture(params=["service", "dashboard"])
+@pytest.fixture(params=["service", pytest.param("dashboard", marks=pytest.mark.slow)])
 def server(request):
     return request.getfixturevalue(request.param)
 
@@ -288,6 +288,7 @@ def test_the_service_shows_what_it_is_told(service):
     until(lambda: service.call("GET", "/studies/new/view").status == 404)
 
 
+@pytest.mark.slow
 def test_the_dashboard_lists_and_shows_and_changes_nothing(dashboard, story):
     path = dashboard.folder / "s.db"
     before = path.read_bytes()
@@ -309,6 +310,7 @@ def test_the_dashboard_lists_and_shows_and_changes_nothing(dashboard, story):
     assert path.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_the_dashboard_sees_what_another_process_tells(dashboard):
     told = dashboard.call("GET", "/studies/busy/view").json["study"]["told"]
     with dashboard.connect() as talk:
