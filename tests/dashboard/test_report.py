@@ -106,10 +106,10 @@ def test_a_report_lets_its_own_scripts_run_and_no_others(written, kind):
 def test_names_that_look_like_code_stay_text(written, nasty):
     data = written["nasty"].data
     assert data["name"] == nasty.name
-    view = data["windows"]["all"]["view"]
+    view = data["lengths"]["all"]["view"]
     assert list(view["study"]["space"]) == list(nasty.space)
     assert view["study"]["space"]["<!--<script>"]["choices"] == list(nasty.space["<!--<script>"].choices)
-    assert set(data["windows"]["all"]["maps"]) == set(nasty.space)
+    assert set(data["lengths"]["all"]["maps"]) == set(nasty.space)
     alike = [len(page.tags) for page in written.values()]
     assert alike[0] == alike[1]  # no name has become an element
 
@@ -117,9 +117,9 @@ def test_names_that_look_like_code_stay_text(written, nasty):
 def test_a_report_holds_what_the_views_show(written, story, views):
     data = written["story"].data
     assert data["name"] == "edge"
-    assert set(data["windows"]) == {*map(str, excerpt_module.LENGTHS), "all"}
+    assert set(data["lengths"]) == {*map(str, excerpt_module.LENGTHS), "all"}
     for last in (250, None):
-        part = data["windows"]["all" if last is None else str(last)]
+        part = data["lengths"]["all" if last is None else str(last)]
         for parameter in SPACE:
             model = part["view"]["model"] | {"map": part["maps"][parameter]}
             assert part["view"] | {"model": model} == views.study("edge", last, parameter)
@@ -129,7 +129,7 @@ def test_a_report_holds_what_the_views_show(written, story, views):
 def test_a_study_without_a_model_has_a_report(tmp_path):
     made(tmp_path / "s.db", steps=5, algorithm=eb.Algorithm(acquisition=Mine()))
     report(tmp_path / "s.db", "--out", tmp_path / "page.html")
-    part = Document((tmp_path / "page.html").read_text(encoding="utf-8")).data["windows"]["all"]
+    part = Document((tmp_path / "page.html").read_text(encoding="utf-8")).data["lengths"]["all"]
     assert (part["view"]["model"], part["maps"]) == (None, {})
     assert "Mine" in part["view"]["why"]
 

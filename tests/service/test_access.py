@@ -9,7 +9,7 @@ import pytest
 import uvicorn
 from click.testing import CliRunner
 from helpers.direct import Direct
-from helpers.serving import TOKEN, TRACEBACK, operations, request
+from helpers.serving import LINE, TOKEN, TRACEBACK, operations, request
 from prometheus_client.parser import text_string_to_metric_families
 
 import ebbtide as eb
@@ -357,11 +357,10 @@ def test_a_name_is_a_plain_name_or_refused(server, untouched):
         'a" b\\" c\\',
     } <= usable
     assert not {".", "..", "a/b", "\0", "\n", "x" * 101, "\u202eedge", "\ud800", ""} & usable
+    assert usable <= {line["study"] for _, line in server.lines(before) if "study" in line}
     lines = server.log[before:].splitlines()
-    assert len(server.lines(before)) == len(lines)  # no name can pass for a line of the log, or break one
+    assert all(LINE.fullmatch(line) for line in lines)  # no name can pass for a line of the log, or break one
     assert all(line.isascii() and line.isprintable() and len(line) < 5000 for line in lines)
-    named = {line["study"] for _, line in server.lines(before) if "study" in line}
-    assert usable <= named
 
 
 @pytest.mark.parametrize(

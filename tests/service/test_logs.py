@@ -227,6 +227,13 @@ def test_the_service_says_at_its_start_what_it_serves_and_how_much_it_accepts(se
     assert (said["rate"], said["studies"], said["streams"]) == ("2000.0", "1000", "100")
 
 
+def test_the_access_log_has_a_line_for_every_request(server):
+    mark = len(server.log)
+    assert server.call("GET", "/studies/edge?x=1").status == 200
+    ((level, said),) = server.lines(mark)
+    assert (level, said["verb"], said["study"], said["status"]) == ("INFO", "study", "edge", "200")
+
+
 @pytest.mark.parametrize(
     "value",
     [

@@ -14,7 +14,7 @@ from ebbtide.study.storage import Storage
 
 
 def write(storage: Storage, name: str, path: Path) -> None:
-    data = {"name": name, "made": time.time(), "windows": dict(_lengths(Views(storage), name))}
+    data = {"name": name, "made": time.time(), "lengths": dict(_lengths(Views(storage), name))}
     page = assets.page_in_one("report", json.dumps(data, allow_nan=False))
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:

@@ -92,11 +92,11 @@ Ebbtide.source = (() => {
     const report = JSON.parse(document.getElementById("report").textContent);
     return {
       study: async (name, last, parameter) => {
-        const { view, maps } = report.windows[last ?? "all"];
+        const { view, maps } = report.lengths[last ?? "all"];
         const map = Object.hasOwn(maps, parameter) ? maps[parameter] : Object.values(maps)[0];
         return view.model ? { ...view, model: { ...view.model, map } } : view;
       },
-      trail: async (name, last) => report.windows[last ?? "all"].trail,
+      trail: async (name, last) => report.lengths[last ?? "all"].trail,
       name: report.name,
       made: report.made,
     };
