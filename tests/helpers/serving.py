@@ -136,7 +136,9 @@ def served(tmp_path, *options, env=None, token=None, dashboard=False):
     environment |= {} if token is None else {"EBBTIDE_TOKEN": token}
     log_path = tmp_path / "log.txt"
     with log_path.open("ab") as log:
-        process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=log, env=environment, text=True)
+        process = subprocess.Popen(
+            arguments, stdout=subprocess.PIPE, stderr=log, env=environment, text=True, start_new_session=True
+        )
     with process.stdout:
         try:
             line = _first_line(process)

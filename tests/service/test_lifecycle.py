@@ -66,6 +66,17 @@ def _gone(pid):
 
 
 @pytest.mark.slow
+def test_ctrl_c_while_the_workers_start_is_quiet(tmp_path):
+    """A terminal sends it to the workers, too; `served` looks for tracebacks."""
+    with served(tmp_path) as server:
+        while not server.workers():
+            time.sleep(0.01)
+        time.sleep(0.3)  # it is importing
+        os.killpg(server.process.pid, signal.SIGINT)
+        server.process.wait(timeout=60)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_nothing_is_left_behind(tmp_path, how):
     with served(tmp_path) as server:

@@ -6,10 +6,10 @@ import os
 import pickle
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TypeVar, TypeVarTuple
 
 from ebbtide.errors import WorkerError
@@ -41,7 +41,7 @@ def _warm_up() -> None:
 
 
 def _begin(niceness: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends its workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(os, "nice"):
         os.nice(niceness)
     threading.Thread(target=_end_with_the_server, daemon=True).start()
@@ -57,6 +57,19 @@ def _end_with_the_server() -> None:
 # --- in the service -----------------------------------------------------------------------------------------------
 
 
+@contextmanager
+def _sigint_blocked() -> Iterator[None]:
+    """Ctrl-C is for the server, which ends its workers. A process started here inherits that, from its imports on."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class Workers:
     def __init__(self, processes: int, niceness: int) -> None:
         self.processes, self.niceness = processes, niceness
@@ -70,13 +83,16 @@ class Workers:
         """Let the workers import what they need before somebody waits for it."""
         with suppress(BrokenProcessPool):  # the next piece of work will notice
             for _ in range(self.processes):
-                self._pool.submit(_warm_up)
+                with _sigint_blocked():
+                    self._pool.submit(_warm_up)
 
     async def do(self, work: Callable[[*Ts], T], *arguments: *Ts) -> T:
         for _ in range(TRIES):
             pool = self._pool
             try:
-                return await asyncio.get_running_loop().run_in_executor(pool, work, *arguments)
+                with _sigint_blocked():
+                    future = asyncio.get_running_loop().run_in_executor(pool, work, *arguments)
+                return await future
             except BrokenProcessPool:
                 if self._pool is pool:  # the first to notice
                     pool.shutdown(wait=False)
