@@ -1,10 +1,10 @@
-"""The dashboard in Chromium: how soon a long study is drawn, whether the page stays smooth, and what browsers that are
-killed or stalled do to the tells.
+"""The dashboard in Chromium: how soon a long study is drawn, whether the page stays responsive, and what browsers that
+are killed or stalled do to the tells.
 
     python perf/dashboard.py --told 100000 --times 100
 
-Chromium runs with the lowest priority, as if on another machine; what is left of its weight on this one is in the
-figures. Everything told must be there once.
+Chromium runs at the lowest priority, to stand in for another machine; what load it still causes is in the numbers.
+Everything told must be stored once.
 """
 
 import argparse
@@ -39,17 +39,17 @@ ARGUMENTS = [
     *("--disable-component-update", "--disable-sync"),
 ]
 SPACE = {"x": eb.Float(0.0, 1.0), "y": eb.Float(0.0, 1.0)}
-EVERY = 100  # tells for each ask, while the long study is made
-PAUSE_S = 0.01  # between two tells, of which the time is measured
+EVERY = 100  # tells per ask, while the long study is made
+PAUSE_S = 0.01  # between two tells that are timed
 VISITS = [
-    ("250", "first visit of a browser, first look at the study"),
+    ("250", "first visit of a browser, first view of the study"),
     ("250", "second visit"),
     ("250", "third visit"),
     ("250", "fourth visit"),
     ("all", "all of it in view"),
     ("all", "all of it in view, again"),
 ]
-SAID = "document.querySelector('#best .value')?.textContent"
+TEXT = "document.querySelector('#best .value')?.textContent"
 DRAWN = "document.querySelectorAll('.plot .main-svg').length >= 8 && document.querySelector('#map .plot').data"
 
 
@@ -63,7 +63,7 @@ def main() -> None:
         url = f"sqlite:///{folder}/s.db"
         make(url, options.told)
         with served(url) as port:
-            time.sleep(5.0)  # its processes have woken up
+            time.sleep(5.0)  # so that its processes have started
             opening(port, options.told)
             abuse(port, options.times)
 
@@ -110,13 +110,13 @@ def opening(port: int, told: int) -> None:
     ):
         browser = playwright.chromium.launch_persistent_context(profile, executable_path=executable, args=ARGUMENTS)
         page = browser.new_page()
-        for last, what in VISITS:
+        for last, visit in VISITS:
             page.goto("about:blank")
             began = time.perf_counter()
             page.goto(f"http://127.0.0.1:{port}/view/long#last={last}", wait_until="commit")
-            words, pictures = (_seconds_until(page, script, began) for script in (SAID, DRAWN))
-            print(f"| {what} | {words:.2f} | {pictures:.2f} |", flush=True)
-            rows.append({"visit": what, "words_s": words, "pictures_s": pictures})
+            words, pictures = (_seconds_until(page, script, began) for script in (TEXT, DRAWN))
+            print(f"| {visit} | {words:.2f} | {pictures:.2f} |", flush=True)
+            rows.append({"visit": visit, "words_s": words, "pictures_s": pictures})
             page.wait_for_timeout(2000)
         smoothness(page, port)
         browser.close()
@@ -130,7 +130,7 @@ def _seconds_until(page: Page, script: str, began: float) -> float:
 
 
 def smoothness(page: Page, port: int, seconds: float = 20.0) -> None:
-    """How long the page does not answer its reader, while 20 values a second arrive."""
+    """How long the page does not respond, while 20 values per second arrive."""
     page.evaluate(
         """() => { window.tasks = []; new PerformanceObserver((list) => list.getEntries().forEach(
             (entry) => window.tasks.push(entry.duration))).observe({ type: "longtask" }); }"""
@@ -142,7 +142,7 @@ def smoothness(page: Page, port: int, seconds: float = 20.0) -> None:
     tasks = page.evaluate("window.tasks")
     share = sum(tasks) / (1000.0 * seconds)
     pace = len(teller.times) / seconds
-    print(f"\nAll of it shown, {pace:.0f} tells a second, for {seconds:g} s: {len(tasks)} tasks of more")
+    print(f"\nAll of it shown, {pace:.0f} tells per second, for {seconds:g} s: {len(tasks)} tasks of more")
     print(f"than 50 ms, the longest {max(tasks, default=0):.0f} ms, together {share:.0%} of the time\n", flush=True)
     figures = {"tells_per_second": pace, "tasks_per_second": len(tasks) / seconds, "longest_ms": max(tasks, default=0)}
     record("dashboard-smoothness", [figures | {"busy_share": share}], "make perf-dashboard")
@@ -163,10 +163,10 @@ def abuse(port: int, times: int) -> None:
     streams = re.search(r'route="/studies/\{name\}/events",status="200"\} (\d+)', text(port, "/metrics"))
     rows = []
     print("| tells | number | p50, ms | p99, ms | longest, ms |\n|---|---|---|---|---|")
-    for what, times_s in ((f"while {times} browsers are killed or stalled", teller.times), ("alone", alone.times)):
+    for case, times_s in ((f"while {times} browsers are killed or stalled", teller.times), ("alone", alone.times)):
         p50, p99, most = np.percentile(np.array(times_s) * 1e3, [50, 99, 100])
-        print(f"| {what} | {len(times_s):,} | {p50:.1f} | {p99:.1f} | {most:.1f} |")
-        rows.append({"tells": what, "number": len(times_s), "p50_ms": p50, "p99_ms": p99, "longest_ms": most})
+        print(f"| {case} | {len(times_s):,} | {p50:.1f} | {p99:.1f} | {most:.1f} |")
+        rows.append({"tells": case, "number": len(times_s), "p50_ms": p50, "p99_ms": p99, "longest_ms": most})
     record("dashboard-tells", rows, "make perf-dashboard")
     print(f"\n{confirmed:,} tells confirmed, {told:,} stored; {streams[1] if streams else 0} streams were followed")
     if told != confirmed:
@@ -174,7 +174,7 @@ def abuse(port: int, times: int) -> None:
 
 
 def end_badly(executable: str, url: str, rng: random.Random) -> None:
-    """Open a page; stop the browser for a while, or do not; kill it."""
+    """Open a page, perhaps stop the browser for a while, and kill it."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         command = [executable, "--headless", *ARGUMENTS, f"--user-data-dir={profile}", "--remote-debugging-port=0", url]
         browser = subprocess.Popen(
@@ -190,7 +190,7 @@ def end_badly(executable: str, url: str, rng: random.Random) -> None:
 
 @contextmanager
 def nice_chromium() -> Iterator[str]:
-    """Chromium with the lowest priority, as an executable."""
+    """An executable that runs Chromium at the lowest priority."""
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "chromium"
         script.write_text(f'#!/bin/sh\nexec nice -n 19 {CHROMIUM} "$@"\n')
@@ -199,7 +199,7 @@ def nice_chromium() -> Iterator[str]:
 
 
 class Teller:
-    """Tells, one value after the other, and notes how long each took."""
+    """Tells one value after the other, and notes how long each took."""
 
     def __init__(self, port: int, name: str, pause: float = PAUSE_S) -> None:
         self.port, self.name, self.pause = port, name, pause
@@ -240,8 +240,8 @@ def call(port: int, method: str, path: str, body: Any = None) -> Any:
 
 def text(port: int, path: str) -> str:
     with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}") as answer:
-        said: str = answer.read().decode()
-        return said
+        content: str = answer.read().decode()
+        return content
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""32 clients on 8 studies of one service on loopback: tells a second, and how long a tell and an ask take.
+"""32 clients on 8 studies of one service on the loopback: tells per second, and how long a tell and an ask take.
 
     python perf/service.py --seconds 30
 
-Each client asks, measures for a while, tells, and now and then tells something measured elsewhere. Beside it, in the
-same run and on the same file system: one commit that is flushed to the disk. Everything told must be there once.
+Each client asks, measures for a while, tells, and tells one value measured elsewhere. In the same run, on the same file
+system, another process commits and flushes to the disk, for comparison. Everything told must be stored once.
 """
 
 import argparse
@@ -29,7 +29,7 @@ SPACE = {"x": {"type": "float", "low": 0.0, "high": 1.0}, "y": {"type": "float",
 
 
 class Connection:
-    """HTTP in a few lines, so that what is measured is the server."""
+    """HTTP in a few lines, so that the server is what is measured."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
@@ -60,7 +60,7 @@ class Load:
         setup = await Connection.open(self.port)
         for study in range(STUDIES):
             await setup.call("POST", "/studies", {"name": f"s{study}", "space": SPACE, "seed": study})
-            await setup.call("POST", f"/studies/s{study}/ask", {})  # its workers have woken up
+            await setup.call("POST", f"/studies/s{study}/ask", {})  # so that its workers have started
         await asyncio.gather(*(self.client(number) for number in range(CLIENTS)))
         for study in range(STUDIES):
             _, stored = await setup.call("GET", f"/studies/s{study}")
@@ -100,7 +100,7 @@ class Load:
 
 
 def flushed_commits(path: Path, count: int, pause: float = 0.0) -> list[float]:
-    """Seconds of commits of the same kind as the service's, to a file of their own."""
+    """How many seconds commits like the service's take, to a file of their own."""
     database = sqlite3.connect(path, isolation_level=None)
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = FULL")
@@ -123,7 +123,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--think", type=float, default=0.3, help="mean seconds that a measurement takes")
-    parser.add_argument("--port", type=int, default=8499)
     parser.add_argument("--folder", type=Path, help="where the files go; a temporary folder by default")
     add_option(parser)
     options = parser.parse_args()
@@ -134,11 +133,11 @@ def main() -> None:
 def measure(folder: Path, options: argparse.Namespace) -> None:
     alone = statistics.median(flushed_commits(folder / "alone.db", 500))
     command = [sys.executable, "-m", "ebbtide", "serve", "--storage", f"sqlite:///{folder}/load.db"]
-    server = subprocess.Popen([*command, "--port", str(options.port)], stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
-        server.stdout.readline()  # it listens
-        load = Load(options.port, options.seconds, options.think)
+        port = int(server.stdout.readline().split(":")[-1].split()[0])
+        load = Load(port, options.seconds, options.think)
         with ProcessPoolExecutor(1) as beside:
             commits = beside.submit(flushed_commits, folder / "beside.db", int(20 * options.seconds), 0.05)
             asyncio.run(load.run())
@@ -150,7 +149,7 @@ def measure(folder: Path, options: argparse.Namespace) -> None:
     for name, times in (("tell", load.tells), ("ask", load.asks), ("bare commit beside them", commits.result())):
         p50, p99, worst = (1e3 * percentile(times, share) for share in (0.5, 0.99, 1.0))
         rate = len(times) / options.seconds
-        print(f"{name}: {rate:.0f} a second; p50 {p50:.1f} ms, p99 {p99:.1f} ms, longest {worst:.1f} ms")
+        print(f"{name}: {rate:.0f} per second; p50 {p50:.1f} ms, p99 {p99:.1f} ms, longest {worst:.1f} ms")
         rows.append({"request": name, "number": len(times), "per_second": rate, "p50_ms": p50, "p99_ms": p99})
     tell, commit = percentile(load.tells, 0.99), percentile(commits.result(), 0.99)
     print(f"a tell's p99 is {tell / commit:.1f} times a commit's in the same run; {tell / alone:.0f} times one alone")

@@ -1,4 +1,4 @@
-"""50,000 asks and tells of one study through the service, with drift: do memory and response time stay level?
+"""50,000 asks and tells of one drifting study through the service: do memory and response time stay level?
 
 python perf/soak.py --tells 50000
 """
@@ -18,7 +18,7 @@ from record import add_option, record
 
 import ebbtide as eb
 
-PERIOD = 5.0  # seconds in which the optimum goes there and back
+PERIOD = 5.0  # seconds in which the optimum goes round once
 SPACE = {"x": eb.Float(0.0, 1.0), "y": eb.Float(0.0, 1.0)}
 
 
@@ -43,17 +43,16 @@ def _resident(pid: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tells", type=int, default=50_000)
-    parser.add_argument("--outside", type=int, default=0, help="tells of other measurements for each ask")
-    parser.add_argument("--port", type=int, default=8498)
+    parser.add_argument("--outside", type=int, default=0, help="tells of other measurements per ask")
     add_option(parser)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "ebbtide", "serve", "--storage", f"sqlite:///{folder}/soak.db"]
-        server = subprocess.Popen([*command, "--port", str(options.port)], stdout=subprocess.PIPE, text=True)
+        server = subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True)
         try:
             assert server.stdout is not None
-            server.stdout.readline()  # it listens
-            soak(f"http://127.0.0.1:{options.port}", server.pid, options.tells, options.outside)
+            port = int(server.stdout.readline().split(":")[-1].split()[0])
+            soak(f"http://127.0.0.1:{port}", server.pid, options.tells, options.outside)
         finally:
             server.terminate()
             server.wait()

@@ -6,6 +6,8 @@ from hypothesis import HealthCheck, settings
 
 from ebbtide.gp.linalg import one_blas_thread
 
+collect_ignore_glob = ["*/conftest.py"]  # which hold fixtures; --doctest-modules would import them as one module
+
 settings.register_profile(
     "ebbtide", derandomize=True, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -1,4 +1,4 @@
-"""A real Chromium, and what must hold of every page whatever is done with it."""
+"""A real Chromium, and what must hold for every page in every test."""
 
 import math
 import os
@@ -19,7 +19,7 @@ ARGUMENTS = [
     *("--disable-component-update", "--disable-sync"),
 ]
 SPACE = {"power": eb.Float(1.26, 316, log=True), "width": eb.Int(1, 8), "codec": eb.Categorical(["a", "b", "c"])}
-PATIENCE_MS = 30_000  # for what a page should show; nothing takes so long unless it is broken
+PATIENCE_MS = 30_000  # for a page to show something; nothing takes that long unless it is broken
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +31,7 @@ def browser():
 
 
 class Watch:
-    """What a page says and fetches; `down` while its service is, which Chromium reports as errors."""
+    """What a page logs and fetches; `down` while its service is down, which Chromium reports as errors."""
 
     def __init__(self, page, down):
         self.hosts, self.complaints, self.down = set(), [], down
@@ -41,15 +41,15 @@ class Watch:
         page.on("dialog", lambda dialog: self.complaints.append(f"a dialog: {dialog.message}"))
 
     def note(self, kind, text):
-        refused = text.startswith("Failed to load resource")  # the browser's own words, which no page can prevent
-        settled = "Too many auto-margin redraws" in text  # Plotly took the last of several layouts: the picture stands
+        refused = text.startswith("Failed to load resource")  # the browser's own message, which no page can prevent
+        settled = "Too many auto-margin redraws" in text  # Plotly used the last of several layouts: the figure is fine
         if kind in ("error", "warning", "trace") and not (refused and self.down) and not settled:
             self.complaints.append(f"{kind}: {text}")
 
 
 @pytest.fixture
 def opened(browser):
-    """Opens pages, each with a profile of its own; none may complain, or fetch anything from elsewhere."""
+    """Opens pages, each with its own profile; none may log an error, or fetch anything from another host."""
     pages = []
 
     def open_page(url, width=1280, down=False, **options):
@@ -71,7 +71,7 @@ def opened(browser):
 
 @pytest.fixture(scope="session")
 def gallery(tmp_path_factory):
-    """A service with a study that has forgotten much already, and one that is fresh."""
+    """A service with a study that has removed many observations, and a fresh one."""
     folder = tmp_path_factory.mktemp("gallery")
     make_a_past(f"sqlite:///{folder}/s.db", "edge-7")
     eb.Optimizer(SPACE, storage=f"sqlite:///{folder}/s.db", name="fresh", direction="maximize", seed=0).close()
@@ -86,7 +86,7 @@ def server(tmp_path):
 
 
 def make_a_past(url, name, steps=500, interval=4.0):
-    """A radio link as it drifted until a moment ago, by a clock that ran faster than ours."""
+    """A radio link that drifted until a moment ago, by a clock that ran faster than ours."""
     clock, began, start = SystemClock(), time.perf_counter(), time.time() - steps * interval
     elapsed = 0.0
     clock.now = lambda: start + elapsed + time.perf_counter() - began
@@ -103,7 +103,7 @@ def make_a_past(url, name, steps=500, interval=4.0):
 
 
 def radio_link(params, t):
-    """Its best power, width and codec move."""
+    """Its best power, width and codec drift."""
     u = t / 200.0
     power = 4.0 * (math.log(params["power"]) - math.log(20.0) - 1.9 * math.sin(u)) ** 2
     width = 0.5 * (params["width"] - 4.5 - 2.5 * math.sin(0.7 * u)) ** 2
@@ -123,17 +123,17 @@ def until(page, condition, *arguments):
     """Wait for a condition in Python, while the page goes on."""
     deadline = time.monotonic() + PATIENCE_MS / 1000
     while not (seen := condition(*arguments)):
-        assert time.monotonic() < deadline, f"it never came to that: {condition}"
+        assert time.monotonic() < deadline, f"it never happened: {condition}"
         page.wait_for_timeout(100)
     return seen
 
 
 def wait(page, script):
-    """Playwright's own way evaluates texts in the page, which the policy of the page forbids."""
+    """Playwright's own wait evaluates text in the page, which the page's policy forbids."""
     until(page, page.evaluate, script)
 
 
 def wait_for_pictures(page):
-    """Until everything is drawn, the trail of what was recommended too."""
+    """Until everything is drawn, including the trail of past recommendations."""
     wait(page, "document.querySelectorAll('.plot .main-svg').length >= 8")
     wait(page, "(document.querySelector('#map .plot').data?.find((t) => t.name === 'recommended')?.x.length ?? 0) > 10")

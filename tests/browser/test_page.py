@@ -1,4 +1,4 @@
-"""The dashboard as a person meets it: in Chromium, against a running service."""
+"""The dashboard as its users see it: in Chromium, with a running service."""
 
 import json
 import os
@@ -61,7 +61,7 @@ def test_a_removed_observation_becomes_a_cross(server, study, opened):
     stop = threading.Event()
 
     def drift():
-        """As fast as it can be measured, so that the objective drifts within seconds."""
+        """As fast as possible, so that the objective drifts within seconds."""
         began = time.monotonic()
         while not stop.is_set():
             trial = study.ask()
@@ -109,7 +109,7 @@ def test_the_page_survives_a_restart_and_catches_up(tmp_path, opened):
 
 
 class eb_open:
-    """A study of a file, by itself."""
+    """A study in a file, opened without the service."""
 
     def __init__(self, folder):
         self.study = eb.Optimizer.open(f"sqlite:///{folder}/s.db", "edge-7")
@@ -121,7 +121,7 @@ class eb_open:
         self.study.close()
 
 
-def test_another_program_that_tells_the_same_file_is_seen(server, study, opened):
+def test_tells_of_another_program_are_seen(server, study, opened):
     tell(study)
     page = opened(view_of(server, "edge-7"))
     until(page, lambda: trace(page, "objective", "active") == {0})
@@ -130,7 +130,7 @@ def test_another_program_that_tells_the_same_file_is_seen(server, study, opened)
     until(page, lambda: trace(page, "objective", "active") == {0, 1})
 
 
-def test_a_study_that_is_deleted_is_said_to_be(server, study, opened):
+def test_a_deleted_study_is_reported(server, study, opened):
     tell(study)
     page = opened(view_of(server, "edge-7"))
     until(page, lambda: trace(page, "objective", "active") == {0})
@@ -145,7 +145,7 @@ def test_a_study_that_is_deleted_is_said_to_be(server, study, opened):
 # --- choices ------------------------------------------------------------------------------------------------------
 
 
-def test_parameter_kind_window_and_theme_switch_and_stay(gallery, opened):
+def test_parameter_kind_length_and_theme_can_be_chosen_and_are_kept(gallery, opened):
     page = opened(view_of(gallery, "edge-7"), color_scheme="light")
     wait_for_pictures(page)
     heat = "document.querySelector('#map .plot').data.find((t) => t.type === 'heatmap')"
@@ -214,7 +214,7 @@ def test_numbers_come_with_units(gallery, opened):
     assert re.fullmatch(r"-?[\d.,]+ ± [\d.,]+", page.locator("#best .value").inner_text())
 
 
-def test_hovering_tells_what_a_point_is(gallery, opened):
+def test_hovering_shows_what_a_point_is(gallery, opened):
     page = opened(view_of(gallery, "edge-7"))
     wait_for_pictures(page)
     page.locator("#relevance .plot").scroll_into_view_if_needed()
@@ -229,7 +229,7 @@ def test_hovering_tells_what_a_point_is(gallery, opened):
 
 
 def reached_by_tab(page, most=60):
-    """What the keyboard gets to, one Tab after the other."""
+    """What the Tab key reaches, in this order."""
     page.locator("body").press("Tab")
     reached = []
     for _ in range(most):
@@ -318,8 +318,8 @@ def test_nothing_is_wider_than_the_screen_and_it_is_photographed(gallery, opened
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_text_can_be_told_from_its_ground(gallery, opened, theme):
-    """The contrast that WCAG AA asks for."""
+def test_text_has_enough_contrast(gallery, opened, theme):
+    """As WCAG AA demands."""
     page = opened(gallery.url, color_scheme=theme)
     page.wait_for_selector("#studies a")
     names = ("paper", "ground", "ink", "soft", "accent", "alarm")
@@ -377,7 +377,7 @@ def test_a_token_is_asked_for_and_kept_to_the_tab(tmp_path, opened):
         page = opened(view_of(server, "edge-7"), down=True)  # the browser reports each 401
         page.locator("#token input").fill("wrong")
         page.keyboard.press("Enter")
-        page.wait_for_selector("text=That was not it.")
+        page.wait_for_selector("text=That token is wrong.")
         page.locator("#token input").fill("a-long-secret")
         page.keyboard.press("Enter")
         until(page, lambda: trace(page, "objective", "active") == {0})
@@ -419,7 +419,7 @@ def test_names_with_markup_are_text(server, opened):
     assert page.locator("script:not([src])").count() == 0
 
 
-def test_the_policy_lets_nothing_run_that_is_not_ours(gallery, opened):
+def test_the_policy_allows_only_our_own_scripts(gallery, opened):
     page = opened(gallery.url)
     page.wait_for_selector("#studies a")
     page.evaluate(
@@ -463,14 +463,14 @@ def test_a_report_opens_anywhere(gallery, opened, tmp_path):
     page.screenshot(path=SCREENSHOTS / "report.png", full_page=True)
 
 
-def test_a_report_of_a_fresh_study_says_that_there_is_nothing_yet(gallery, opened, tmp_path):
+def test_a_report_of_a_fresh_study_says_that_it_has_no_observations(gallery, opened, tmp_path):
     report = report_of(gallery, "fresh", tmp_path)
     page = opened(report.as_uri(), offline=True)
-    page.wait_for_selector("text=The pictures come with the first observation.")
+    page.wait_for_selector("text=Figures appear with the first observation.")
     assert page.locator("#first .command").is_hidden()
 
 
-def test_a_file_is_looked_at_read_only(gallery, opened, tmp_path):
+def test_the_dashboard_of_a_file_only_reads_it(gallery, opened, tmp_path):
     database = tmp_path / "tuner.db"
     clock = eb.ManualClock()
     opt = eb.Optimizer({"x": eb.Float(0, 1)}, storage=f"sqlite:///{database}", name="simulated", clock=clock, seed=0)
@@ -495,7 +495,7 @@ def test_a_file_is_looked_at_read_only(gallery, opened, tmp_path):
     assert database.read_bytes() == before
 
 
-# --- browsers that end badly (perf/dashboard.py does it a hundred times, and takes the time of the tells) -------------
+# --- browsers that end badly (perf/dashboard.py does it a hundred times, and times the tells) -------------------------
 
 
 def test_browsers_that_are_killed_or_stalled_cost_no_tell(server, study, tmp_path):
@@ -526,5 +526,5 @@ def test_browsers_that_are_killed_or_stalled_cost_no_tell(server, study, tmp_pat
         thread.join()
     assert server.call("GET", "/studies/edge-7").json["told"] == len(confirmed) > 100
     streams = re.search(r'events",status="200"\} (\d+)', server.call("GET", "/metrics").body.decode())
-    assert int(streams[1]) >= 2  # they did follow
+    assert int(streams[1]) >= 2  # they did follow the study
     assert server.alive()

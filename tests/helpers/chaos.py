@@ -1,12 +1,12 @@
-"""Kill -9, through HTTP: a service is killed at random moments and started again while clients ask and tell.
+"""Kill -9: a service is killed at random moments and started again while clients ask and tell over HTTP.
 
-    python tests/chaos.py --kills 1000
+    python tests/helpers/chaos.py --kills 1000
 
 Afterwards every tell that was confirmed must be stored once, with its value, and nothing else; the file must be
-whole, and asks must go on. The clients are the package's own: they try again until the service is back.
+intact, and asks must go on. The clients are the package's own: they try again until the service is back.
 
-Importing takes a second or two and serving begins at once, so the serving processes are forked off a nursery that has
-imported everything; each opens the database, its sockets and its workers anew.
+Imports take a second or two, so the services are forked from a process that has imported everything (the nursery);
+each opens the database, its socket and its workers by itself.
 """
 
 import argparse
@@ -26,20 +26,20 @@ from pathlib import Path
 
 import ebbtide as eb
 
-STUDIES, CLIENTS, ASKERS = 2, 6, 2  # of the clients, so many wait for answers to asks
-LONG = 10  # every tenth life is long enough for its workers to wake up and answer asks
+STUDIES, CLIENTS, ASKERS = 2, 6, 2  # askers are those of the clients that also ask
+LONG = 10  # every tenth service lives long enough for its workers to start and answer asks
 CHECK_EVERY = 10  # kills
 
 
 class Nursery:
-    """A process that forks services, so that this one may have threads."""
+    """A process without threads, which forks the services."""
 
     def __init__(self, storage, port):
         command = [sys.executable, __file__, "--nursery", storage, str(port)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def _order(self, what):
-        self.process.stdin.write(f"{what}\n")
+    def _order(self, order):
+        self.process.stdin.write(f"{order}\n")
         self.process.stdin.flush()
         assert self.process.stdout.readline() == "done\n"
 
@@ -47,7 +47,7 @@ class Nursery:
         self._order("start")
 
     def kill(self):
-        """It is dead when this returns, and its port is free."""
+        """When this returns, the service is dead and its port is free."""
         self._order("kill")
 
     def close(self):
@@ -57,8 +57,10 @@ class Nursery:
 
 
 def nursery(storage, port):
-    from ebbtide.service import serve
+    from ebbtide.service import app, serve, workers
 
+    workers.NICENESS = 0  # a worker that yields to the clients would make them wait for ever
+    app.VIEWER_AFTER_S = 3600.0  # nobody looks at the dashboard
     child = None
     for order in sys.stdin:
         if order == "start\n":
@@ -66,7 +68,7 @@ def nursery(storage, port):
             if child == 0:
                 os.dup2(os.open(os.devnull, os.O_RDWR), 0)
                 os.dup2(os.open(os.devnull, os.O_RDWR), 1)
-                serve(storage, port=port)
+                serve(storage, port=port, processes=1)
                 os._exit(0)
         else:
             os.kill(child, signal.SIGKILL)
@@ -76,11 +78,11 @@ def nursery(storage, port):
 
 
 class Caller(threading.Thread):
-    """A client that asks and tells until it is told to stop, and remembers what was confirmed."""
+    """A client that asks and tells until it is stopped, and remembers what was confirmed."""
 
     def __init__(self, url, number, stop, long):
         super().__init__()
-        self.client = eb.Client(url, patience=math.inf)  # an ask may have to wait for a long life
+        self.client = eb.Client(url, patience=math.inf)  # an ask may have to wait for a service that lives long enough
         self.study = eb.client.RemoteStudy(self.client, f"s{number % STUDIES}")
         self.random, self.stop = random.Random(number), stop
         self.asks, self.long = number < ASKERS, long
@@ -101,7 +103,7 @@ class Caller(threading.Thread):
         key, value = str(uuid.UUID(int=self.random.getrandbits(128))), self.random.random()
         self.study.tell({"x": self.random.random()}, value, key=key)
         self.told[key] = value
-        time.sleep(0.002)  # for others to have a turn
+        time.sleep(0.002)  # for the other clients
 
     def ask_and_tell(self):
         trial, value = self.study.ask(), self.random.random()
@@ -111,7 +113,7 @@ class Caller(threading.Thread):
 
 
 def stored(path, study):
-    """key or trial → values, of one study."""
+    """The values of one study by key or trial."""
     database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     try:
         (verdict,) = database.execute("PRAGMA integrity_check").fetchone()
@@ -122,19 +124,19 @@ def stored(path, study):
         database.close()
     assert verdict == "ok", verdict
     found = {}
-    for what, value in rows:
-        found.setdefault(str(what), []).append(value)
+    for key, value in rows:
+        found.setdefault(str(key), []).append(value)
     return found
 
 
 def check(path, callers, finished):
-    """Every confirmed tell is there, once; when all have finished, nothing else is."""
+    """Every confirmed tell is stored once; when all clients have finished, nothing else is."""
     for number in range(STUDIES):
         confirmed = {}
         for caller in callers[number::STUDIES]:
-            confirmed |= dict(caller.told)  # a copy first: what is confirmed later may not be in the file yet
+            confirmed |= dict(caller.told)  # a copy, made before the file is read
         found = stored(path, f"s{number}")
-        lost = [what for what, value in confirmed.items() if found.get(what) != [value]]
+        lost = [key for key, value in confirmed.items() if found.get(key) != [value]]
         assert not lost, f"confirmed and not stored once: {lost[:5]} of {len(confirmed)}"
         if finished:
             assert len(found) == len(confirmed), f"{len(found)} stored, {len(confirmed)} confirmed"
@@ -149,9 +151,9 @@ def unleash(folder, kills, seed=0, progress=False):
     rng, stop, long = random.Random(seed), threading.Event(), threading.Event()
     home = Nursery(f"sqlite:///{path}", port)
     home.start()
-    with_patience = eb.Client(url, patience=120.0)
+    client = eb.Client(url, patience=120.0)
     for number in range(STUDIES):
-        with_patience.create(f"s{number}", {"x": eb.Float(0.0, 1.0)}, seed=number)
+        client.create(f"s{number}", {"x": eb.Float(0.0, 1.0)}, seed=number)
     callers = [Caller(url, number, stop, long) for number in range(CLIENTS)]
     for caller in callers:
         caller.start()
@@ -180,10 +182,10 @@ def unleash(folder, kills, seed=0, progress=False):
         assert not errors, errors
         check(path, callers, finished=True)
         for number in range(STUDIES):
-            study = with_patience.study(f"s{number}")
-            study.tell(study.ask(), 0.5)  # and life goes on
+            study = client.study(f"s{number}")
+            study.tell(study.ask(), 0.5)  # and it goes on
     finally:
-        with_patience.close()
+        client.close()
         home.kill()
         home.close()
     return {
@@ -194,7 +196,7 @@ def unleash(folder, kills, seed=0, progress=False):
 
 
 def _wait_for_an_answer(callers, most=60.0):
-    """Until an ask has been answered: the workers are awake."""
+    """Until an ask has been answered."""
     answered, deadline = sum(len(caller.asked) for caller in callers), time.monotonic() + most
     while sum(len(caller.asked) for caller in callers) == answered and time.monotonic() < deadline:
         time.sleep(0.01)

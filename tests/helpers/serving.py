@@ -1,6 +1,6 @@
-"""A real `ebbtide serve` in a process of its own, and a socket to say anything to it, also what no HTTP library would.
+"""A real `ebbtide serve` in a process of its own, and a socket to send it anything, also what no HTTP library would.
 
-Whatever is answered, `Server` looks whether it gives something away; and `served`, whether the log holds a traceback.
+`Server` checks that no answer gives anything away, and `served` that the log holds no traceback.
 """
 
 import json
@@ -14,10 +14,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 import ebbtide
 
-PATIENCE_S = 60.0  # for an answer; no test waits so long unless something is broken
+TOKEN = "correct-horse-battery-staple"
+PATIENCE_S = 60.0  # for an answer; no test waits that long unless something is broken
+LAUNCHER = Path(__file__).with_name("launcher.py")
 STARTED = re.compile(r"at http://\S+:(\d+)\s")
+LINE = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4} ([A-Z]+) ebbtide\.service (.*)$", re.MULTILINE)
+PAIR = re.compile(r'([a-z_]+)=([^\s"=]+|"(?:[ !#-\[\]-~]|\\.)*")')
 TRACEBACK = "Traceback (most recent call last)"
 SOURCES = str(Path(ebbtide.__file__).parent)
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
@@ -30,6 +36,7 @@ class Server:
     folder: Path  # where s.db is
     log_path: Path
     token: str | None = None
+    excused: int = 0  # characters of the log that may hold a traceback
 
     @property
     def url(self):
@@ -41,11 +48,17 @@ class Server:
 
     @property
     def log(self):
-        """What it wrote to its stderr so far."""
+        """What it has written to its stderr so far."""
         return self.log_path.read_text(errors="backslashreplace")
 
+    def lines(self, since=0):
+        """The lines of the log from a character on, each as its level and its pairs; health checks are left out."""
+        assert self.alive()  # what was answered before this is in the log by now
+        found = [(level, pairs(text)) for level, text in LINE.findall(self.log[since:])]
+        return [(level, line) for level, line in found if line["verb"] != "healthz"]
+
     def call(self, method, path, body=None, head_only=False, **headers):
-        """One request; honest, but for the headers given (None leaves one out). What is no bytes is sent as JSON."""
+        """One honest request, but for the headers given (None leaves one out). Other bodies than bytes become JSON."""
         return self.say(self.request(method, path, body, **headers), head_only=head_only)
 
     def request(self, method, path, body=None, **headers):
@@ -57,27 +70,34 @@ class Server:
         return request(method, path, [(k, v) for k, v in given.items() if v is not None], body)
 
     def say(self, *parts, half_close=False, head_only=False):
-        """Bytes, as they are, on a connection of their own; the first answer to them."""
+        """The first answer to some bytes, sent as they are on a connection of their own."""
         with self.connect() as talk:
             return talk.say(*parts, half_close=half_close, head_only=head_only)
 
     def connect(self):
-        """A connection that stays."""
+        """A connection that stays open."""
         return Talk(self)
 
     def alive(self):
         """Whether the process runs and answers."""
         return self.process.poll() is None and self.call("GET", "/healthz").status == 200
 
+    def workers(self):
+        """The ids of its worker processes, without multiprocessing's own helper."""
+        if not Path("/proc/self/task").exists():
+            pytest.skip("needs /proc")
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
     def memory(self):
-        """Resident bytes of the server's own process; None where that cannot be known."""
+        """Resident bytes of the server's own process; None where /proc does not tell."""
         status = Path(f"/proc/{self.process.pid}/status")
         if not status.exists():
             return None
         return int(re.search(r"^VmRSS:\s+(\d+) kB", status.read_text(), re.MULTILINE)[1]) * 1024
 
     def check_discretion(self, answer):
-        """Nobody hears how the service is made, where its files are, or the token."""
+        """No answer shows the code, where its files are, or the token."""
         said = f"{answer.headers} {answer.body.decode('utf-8', 'backslashreplace')}"
         for secret in (TRACEBACK, 'File "', "site-packages", SOURCES, str(self.folder), self.token):
             assert secret is None or secret not in said, f"{secret!r} in {said[:2000]}"
@@ -104,15 +124,20 @@ class Answer:
 
 
 @contextmanager
-def served(tmp_path, *options, env=None, token=None):
-    """A server of the studies in tmp_path/s.db, which is always ended. A token goes the way that users are told to."""
+def served(tmp_path, *options, env=None, token=None, dashboard=False):
+    """A server of the studies in tmp_path/s.db, which is always ended. The token goes by the environment.
+
+    With `dashboard`, it is an `ebbtide dashboard`.
+    """
+    arguments = ["dashboard", str(tmp_path / "s.db"), "--port", "0"]
+    arguments = [sys.executable, str(LAUNCHER), *arguments] if dashboard else command(tmp_path, *options)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("EBBTIDE_")}
     environment |= {"PYTHONWARNINGS": "error::ResourceWarning"} | (env or {})
     environment |= {} if token is None else {"EBBTIDE_TOKEN": token}
     log_path = tmp_path / "log.txt"
     with log_path.open("ab") as log:
         process = subprocess.Popen(
-            command(tmp_path, *options), stdout=subprocess.PIPE, stderr=log, env=environment, text=True
+            arguments, stdout=subprocess.PIPE, stderr=log, env=environment, text=True, start_new_session=True
         )
     with process.stdout:
         try:
@@ -123,13 +148,22 @@ def served(tmp_path, *options, env=None, token=None):
             yield server
         finally:
             _end(process)
-    assert TRACEBACK not in server.log, server.log
+    assert TRACEBACK not in server.log[server.excused :], server.log
+    assert token is None or token not in server.log
 
 
 def command(tmp_path, *options):
     """The command line that serves tmp_path/s.db, at any port that is free."""
     storage = f"sqlite:///{tmp_path}/s.db"
-    return [sys.executable, "-m", "ebbtide", "serve", "--storage", storage, "--port", "0", *options]
+    return [sys.executable, str(LAUNCHER), "serve", "--storage", storage, "--port", "0", *options]
+
+
+def pairs(text):
+    """The key=value pairs of a line of the log; AssertionError if it is anything else."""
+    assert re.fullmatch(f"{PAIR.pattern}( {PAIR.pattern})*", text), text
+    found = [(key, json.loads(value) if value.startswith('"') else value) for key, value in PAIR.findall(text)]
+    assert len(dict(found)) == len(found), text
+    return dict(found)
 
 
 def _first_line(process):
@@ -164,7 +198,7 @@ def request(method, target, headers=(), body=None):
 
 
 def chunked(*parts):
-    """A body that does not say how long it is."""
+    """A body that does not announce its length."""
     return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
 
 
@@ -191,7 +225,7 @@ class Talk:
             if half_close:
                 self.socket.shutdown(socket.SHUT_WR)
         except OSError:
-            pass  # refused before all of it was sent; the answer may be there
+            pass  # refused before all of it was sent; there may still be an answer
 
     def say(self, *parts, half_close=False, head_only=False):
         self.send(*parts, half_close=half_close)
@@ -228,7 +262,7 @@ def _parse(stream, head_only=False):
 
 
 def read_chunk(stream):
-    """The next part of a body that does not say how long it is; b"" at its end."""
+    """The next chunk of a body; b"" at its end."""
     part = stream.read(int(stream.readline(), 16))
     assert stream.readline() == b"\r\n"
     return part

@@ -208,12 +208,15 @@ TOKEN = click.option("--token", envvar="EBBTIDE_TOKEN", show_envvar=True, metava
     help="That every request must bring; better set in the environment, which others cannot see.",
 )
 @click.option("--allow-host", "allowed_hosts", multiple=True, metavar="NAME", help="A name that the service goes by.")
-def serve(storage: str, host: str, port: int, token: str | None, allowed_hosts: tuple[str, ...]) -> None:
+@click.option("--access-log", is_flag=True, help="Log every request, not only refusals and errors.")
+def serve(
+    storage: str, host: str, port: int, token: str | None, allowed_hosts: tuple[str, ...], access_log: bool
+) -> None:
     """Serve the studies of a database over HTTP, until Ctrl-C. docs/service.md describes the routes."""
     from ebbtide.cli import serving
 
     with _clearly():
-        serving.serve(storage, host, port, token, allowed_hosts)
+        serving.serve(storage, host, port, token, allowed_hosts, access_log)
 
 
 @ebbtide.command(short_help="Look at stored studies in a browser.")

@@ -8,11 +8,13 @@ from ebbtide.study.storage import Storage
 from ebbtide.study.storage.database import PREFIX
 
 
-def serve(storage: str, host: str, port: int, token: str | None, allowed_hosts: tuple[str, ...]) -> None:
+def serve(
+    storage: str, host: str, port: int, token: str | None, allowed_hosts: tuple[str, ...], access_log: bool
+) -> None:
     need("fastapi", "plotly", "prometheus_client", "uvicorn", extra="service")
     from ebbtide import service
 
-    service.serve(storage, host=host, port=port, token=token, allowed_hosts=allowed_hosts)
+    service.serve(storage, host=host, port=port, token=token, allowed_hosts=allowed_hosts, access_log=access_log)
 
 
 def dashboard(file: str, port: int) -> None:

@@ -1,6 +1,6 @@
-"""What an optimizer is doing, and why it trusts what it trusts, as pictures: live from the service, or in one file.
+"""What an optimizer is doing, and which observations it still trusts: live from the service, or in one file.
 
-    the log → window (what is shown of it) → views (the numbers behind the pictures) → static/ (the pictures)
+    the log → excerpt (how much of it is shown) → views (the numbers of the figures) → static/ (the figures)
 
-Everything here reads. Nothing of it can slow a writer down: it has a connection and a process of its own.
+Everything here only reads, over a connection and in a process of its own: viewers never slow writers.
 """

@@ -1,5 +1,5 @@
-"""The files of the page, and what a browser may do with it. Plotly.js comes from the wheel of plotly; nothing is
-fetched from elsewhere.
+"""The files of the page, and its Content-Security-Policy. Plotly.js comes from the plotly wheel; nothing is fetched
+from another site.
 """
 
 import base64
@@ -23,7 +23,7 @@ SCRIPTS = ("format.js", "axes.js", "figures.js", "source.js", "parts.js", "studi
 STYLES = ("style.css",)
 TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
 
-# Only our own files, and no script that is written into the page. Plotly sets style attributes, which cannot run.
+# Only our own files, and no inline scripts. Plotly sets style attributes, which cannot run code.
 POLICY = (
     "default-src 'none'; script-src {scripts}; style-src {styles}; style-src-attr 'unsafe-inline'; "
     "img-src data:; {more}base-uri 'none'; form-action 'none'"
@@ -46,7 +46,7 @@ class Asset:
 
     @cached_property
     def version(self) -> str:
-        """Changes with the content, so that a browser may keep the file for ever."""
+        """Changes with the content, so a browser may cache the file for ever."""
         return hashlib.sha256(self.content).hexdigest()[:16]
 
 
@@ -58,24 +58,24 @@ def assets() -> dict[str, Asset]:
 def _path(name: str) -> Path:
     if name != PLOTLY:
         return STATIC / name
-    package = importlib.util.find_spec("plotly")  # found, not imported, which would take a second
+    package = importlib.util.find_spec("plotly")  # not imported, which would take a second
     places = [] if package is None else list(package.submodule_search_locations or ())
     for place in places:
         if (path := Path(place) / "package_data" / PLOTLY).exists():
             return path
-    raise ConfigurationError("the dashboard draws with Plotly: pip install 'ebbtide[service]'")
+    raise ConfigurationError("the dashboard needs Plotly: pip install 'ebbtide[service]'")
 
 
 @cache
 def page(mode: Mode) -> str:
-    """The page of a service; its files are fetched from there."""
+    """The page of a service, which fetches its files from the service."""
     styles = [f'<link rel="stylesheet" href="{_address(name)}">' for name in STYLES]
     scripts = [f'<script src="{_address(name)}"></script>' for name in SCRIPTS]
-    return _filled(mode, _address(PLOTLY), "", [*styles, *_in_place_of_styles()], scripts)
+    return _filled(mode, _address(PLOTLY), "", [*styles, *_style_placeholders()], scripts)
 
 
 def page_in_one(mode: Mode, data: str) -> str:
-    """The page with all its files in it, and `data`, a JSON text, as the element `report`."""
+    """The page with all its files inside, and `data`, a JSON text, as the element `report`."""
     files = assets()
     styles = [files[name].content.decode() for name in STYLES]
     scripts = [files[name].content.decode() for name in (*SCRIPTS, PLOTLY)]
@@ -85,8 +85,8 @@ def page_in_one(mode: Mode, data: str) -> str:
         mode,
         "",
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n',
-        [*(f"<style>{style}</style>" for style in styles), *_in_place_of_styles()],
-        # In a JSON text, "<" is only in strings, where it may be written otherwise: nothing there can end the element.
+        [*(f"<style>{style}</style>" for style in styles), *_style_placeholders()],
+        # In JSON, "<" occurs only in strings, where it may be escaped: then nothing can end the element early.
         [
             f'<script type="application/json" id="report">{data.replace("<", chr(92) + "u003c")}</script>',
             *(f"<script>{script}</script>" for script in scripts),
@@ -110,8 +110,8 @@ def _hash(text: str) -> str:
 
 
 @cache
-def _in_place_of_styles() -> list[str]:
-    """Plotly writes styles into the page, which the policy forbids, unless it finds elements where they would be."""
+def _style_placeholders() -> list[str]:
+    """Plotly adds style elements to the page, which the policy forbids, unless it finds elements with their ids."""
     known = re.findall(rb'getElementById\("([0-9a-f]{64})"\)', assets()[PLOTLY].content)
     return [
         '<template id="plotly.js-style-global" class="no-inline-styles"></template>',

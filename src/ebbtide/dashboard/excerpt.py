@@ -1,6 +1,6 @@
-"""How much of a study's log is shown: the last so many observations, thinned to what a picture can hold.
+"""How much of a study's log is shown: the newest observations, thinned to what a figure can hold.
 
-What is left out is left out evenly, by a stride that is a power of two, so that a point once shown stays where it is.
+They are thinned evenly, by a stride that is a power of two, so that a point stays while the study grows.
 """
 
 from collections.abc import Iterable
@@ -14,25 +14,25 @@ from ebbtide.records import Observation
 from ebbtide.study.log import Ask
 from ebbtide.study.storage import SqliteLog, Summary
 
-LENGTHS = (250, 1000, 5000)  # observations that one may choose to see; or all
-POINTS = 500  # of the log that a picture shows, and of what is active as many again
-STEPS = 400  # asks
-NEWEST = 7  # observations, and the last ask, are there in any case
+LENGTHS = (250, 1000, 5000)  # numbers of observations to choose from, besides all
+POINTS = 500  # observations in a figure, and as many again that are active
+STEPS = 400  # asks in a figure
+NEWEST = 7  # observations that are always shown, as is the last ask
 
 
 @dataclass(frozen=True)
 class Excerpt:
-    """What is shown of a log, as it stood at one moment."""
+    """The part of a log that is shown, as of one moment."""
 
-    lines: range  # one observation in so many,
-    observations: dict[int, Observation]  # with those that are active, and the newest
+    lines: range  # the regular ones: one in every `step`
+    observations: dict[int, Observation]  # by line: the regular, the active and the newest ones
     asks: list[Ask]
-    active: list[int]  # how many observations were active after each ask,
-    removed: list[int]  # and how many were removed since the one shown before
+    active: list[int]  # how many observations were active after each of the asks,
+    removed: list[int]  # and how many were removed since the ask before it
 
     @classmethod
     def of(cls, log: SqliteLog, summary: Summary, last: int | None, active: Iterable[int]) -> "Excerpt":
-        """The last so many observations (None: all), with those of the lines `active` that are among them."""
+        """The `last` observations (None: all), with those of the lines `active` that are among them."""
         first, first_ask = _beginning(log, summary, last)
         lines = thinned(first, summary.told, POINTS)
         within = [line for line in active if line >= first]
@@ -49,7 +49,7 @@ class Excerpt:
 
 
 def _removed(log: SqliteLog, asks: list[int], first: int, stride: int) -> Rows:
-    """How many were removed by each ask and by those since the one shown before; asks are shown every `stride`."""
+    """How many were removed by each ask shown and by those since the one before; every `stride`-th ask is shown."""
     removed = np.zeros(len(asks), dtype=int)
     for block, number in log.removals_by_blocks(first, stride):
         removed[np.searchsorted(asks, min(block * stride, asks[-1]))] += number
@@ -57,16 +57,16 @@ def _removed(log: SqliteLog, asks: list[int], first: int, stride: int) -> Rows:
 
 
 def _beginning(log: SqliteLog, summary: Summary, last: int | None) -> tuple[int, int]:
-    """The first line and the first ask of the window."""
+    """The first line and the first ask of the excerpt."""
     if last is not None and last < 1:
-        raise ConfigurationError(f"last={last}: give a number of observations ≥ 1, or none for all")
+        raise ConfigurationError(f"last={last}: give a number of observations ≥ 1, or leave it out for all")
     first = 0 if last is None else max(0, summary.told - last)
     earliest = log.tells_since(first, 1) if first else ()
     return first, earliest[0][2] if earliest else 0
 
 
 def thinned(first: int, end: int, most: int) -> range:
-    """The multiples from `first` on of a power of two, of which there are no more than `most`."""
+    """The multiples of a power of two from `first` to `end`; the smallest power that leaves no more than `most`."""
     stride = 1
     while (end - first) / stride > most:
         stride *= 2

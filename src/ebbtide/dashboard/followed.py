@@ -14,13 +14,13 @@ from ebbtide.study.engine import Engine
 from ebbtide.study.log import Ask
 from ebbtide.study.storage import SqliteLog
 
-QUIET_S = 60.0  # after which a study may count as silent,
-QUIET_INTERVALS = 20  # if that is also so many times as long as between its observations
-REMEMBERED = 4096  # recommendations of the past, which never change
+QUIET_S = 60.0  # a study counts as silent after this long without news,
+QUIET_INTERVALS = 20  # and after this many of the usual intervals between its observations
+REMEMBERED = 4096  # past recommendations, which never change
 
 
 class FollowedStudy:
-    """Raises SnapshotError if the algorithm has parts of somebody's own, which a database cannot hold."""
+    """Raises SnapshotError if the algorithm has parts of the user's own, which a database cannot hold."""
 
     def __init__(self, log: SqliteLog) -> None:
         self.log = log
@@ -33,7 +33,7 @@ class FollowedStudy:
 
     @property
     def moment(self) -> float:
-        """Now; for a study that has fallen silent, or whose clock is not ours to read, the last moment it knew."""
+        """Now; for a study that is silent, or whose clock cannot be read here, the last reading of its clock."""
         latest = self.engine.state.latest_reading
         if self.engine.definition.clock != "SystemClock":
             return 0.0 if latest is None else latest
@@ -46,17 +46,17 @@ class FollowedStudy:
     # --- the past -----------------------------------------------------------------------------------------
 
     def recommended(self, ask: int) -> Recommendation | None:
-        """What was recommended after an ask, if that is known already."""
+        """The recommendation after an ask, if it was worked out before."""
         return self._recommended.get(ask)
 
     def recommend_after(self, asks: Sequence[Ask]) -> None:
-        """Work out what was recommended after some asks."""
+        """Work out the recommendations after some asks."""
         removals = self.log.removals_since(min(int(ask.trial.id) for ask in asks))
         at, line = np.array(removals, dtype=int).reshape(-1, 2).T
         current = self.engine.active.lines
         for ask in asks:
             number = int(ask.trial.id)
-            # What was active then has been removed since, or is active still.
+            # What was active then was removed later, or is still active.
             then = np.concatenate([line[at > number], current])
             observations = self.log.numbered(then[then < ask.told].tolist())
             self._recommended[number] = self._as_of(ask, observations).recommend(ask.now)

@@ -1,4 +1,4 @@
-"""`ebbtide report`: the views of a study in one file, which opens anywhere."""
+"""`ebbtide report`: the views of a study in one file that opens anywhere."""
 
 import json
 import os
@@ -14,8 +14,8 @@ from ebbtide.study.storage import Storage
 
 
 def write(storage: Storage, name: str, path: Path) -> None:
-    written = {"name": name, "made": time.time(), "windows": dict(_windows(Views(storage), name))}
-    page = assets.page_in_one("report", json.dumps(written, allow_nan=False))
+    data = {"name": name, "made": time.time(), "lengths": dict(_lengths(Views(storage), name))}
+    page = assets.page_in_one("report", json.dumps(data, allow_nan=False))
     unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
         unfinished.write_text(page, encoding="utf-8")
@@ -24,8 +24,8 @@ def write(storage: Storage, name: str, path: Path) -> None:
         unfinished.unlink(missing_ok=True)
 
 
-def _windows(views: Views, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What the page may ask for: each stretch of the log, with the map of each parameter."""
+def _lengths(views: Views, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Everything that the page can show: each length of the log, with the map of each parameter."""
     for last in (*LENGTHS, None):
         view = views.study(name, last, None)
         maps = {}

@@ -1,4 +1,4 @@
-"""The numbers behind the pictures, as JSON. What a page shows is asked for, and no more."""
+"""The numbers of the figures, as JSON: only what a page shows."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,27 +18,29 @@ from ebbtide.space import Categorical, Float, Int, Parameter
 from ebbtide.study.storage import Storage
 
 COLUMNS, ROWS = 72, 40  # of a map
-AHEAD = 0.06  # of the time shown: the future
-MOST_MODELLED = 2000  # active observations; a model of more would take too long to draw
-MOST_DIGITS = 15
-MOST_WATCHED = 32  # studies followed at once
-TRAIL = 64  # recommendations of the past that a map shows,
-TRAIL_AT_ONCE = 8  # and how many are worked out at a time, so that nobody else waits for long
+AHEAD = 0.06  # how far a figure looks ahead, as a share of the time shown
+MAX_MODELLED = 2000  # active observations; a model of more would take too long to draw
+MAX_DIGITS = 15
+MAX_FOLLOWED = 32  # studies
+TRAIL = 64  # past recommendations on a map,
+TRAIL_AT_ONCE = 8  # and how many are worked out per call, so that no other viewer waits long
 
 
 class Views:
-    """The studies of a database, each followed from the first look on."""
+    """The views of the studies in a database, each of which is followed from its first view on."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
         self._followed: OrderedDict[int, FollowedStudy] = OrderedDict()
 
     def study(self, name: str, last: int | None, parameter: str | None) -> dict[str, Any]:
-        """All that the page of a study shows, but for the trail."""
-        with self.storage.database.reading():  # as it stands at one moment
+        """Everything on the page of a study except the trail."""
+        with self.storage.database.reading():  # as of one moment
             summary = self.storage.summary(name)
             if parameter is not None and parameter not in summary.definition["space"]:
-                raise ConfigurationError(f"parameter={parameter!r}: there is {', '.join(summary.definition['space'])}")
+                raise ConfigurationError(
+                    f"parameter={parameter!r}: choose one of {', '.join(summary.definition['space'])}"
+                )
             log = self.storage.log(name)
             followed, why = self._follow(name)
             active = {} if followed is None else log.numbered(followed.engine.active.lines.tolist())
@@ -57,7 +59,7 @@ class Views:
             return shown | {"model": None, "why": f"The model cannot be worked out: {error}"}
 
     def trail(self, name: str, last: int | None) -> dict[str, Any]:
-        """What was recommended in the course of time; `missing` of it is still to be worked out, by asking again."""
+        """Past recommendations; `missing` are still to be worked out, by calling again."""
         with self.storage.database.reading():
             followed, _ = self._follow(name)
             if followed is None:
@@ -80,7 +82,7 @@ class Views:
         }
 
     def _follow(self, name: str) -> tuple[FollowedStudy | None, str | None]:
-        """The model of a study; why there is none, or none to be drawn."""
+        """A study, or None if its model cannot be drawn; and why the page shows no model."""
         study = self.storage.identify(name)
         followed = self._followed.pop(study, None)
         try:
@@ -91,20 +93,22 @@ class Views:
                 followed.catch_up()
         except SnapshotError as error:
             return None, f"The model cannot be drawn here: {error}"
-        self._followed[study] = followed  # the last of them, now
-        while len(self._followed) > MOST_WATCHED:
+        self._followed[study] = followed  # the one used last
+        while len(self._followed) > MAX_FOLLOWED:
             self._followed.popitem(last=False)
         n = len(followed.engine.active)
-        if n > MOST_MODELLED:
-            why = f"A model of {n:,} observations takes too long to draw; W-DBO would have kept the number down."
+        if n > MAX_MODELLED:
+            why = (
+                f"A model of {n:,} observations takes too long to draw; an algorithm that forgets (W-DBO) keeps fewer."
+            )
             return None, why
         if n == 0:
-            return followed, "The model has nothing to go by yet."
+            return followed, "The model has no observations yet."
         return followed, None
 
     def _drop_deleted(self) -> None:
-        there = set(map(self.storage.identify, self.storage.names()))
-        self._followed = OrderedDict((study, each) for study, each in self._followed.items() if study in there)
+        stored = set(map(self.storage.identify, self.storage.names()))
+        self._followed = OrderedDict((study, each) for study, each in self._followed.items() if study in stored)
 
 
 # --- the log ------------------------------------------------------------------------------------------------------
@@ -139,7 +143,7 @@ def _asks(excerpt: Excerpt) -> dict[str, Any]:
 
 
 def _lengthscales(fitted: Sequence[Hyperparameters | None]) -> list[tuple[float | None, ...]]:
-    """One a coordinate, or one for all; None where nothing was fitted yet."""
+    """One per coordinate, or one for all; None where nothing was fitted yet."""
     known = [None if hyper is None else hyper.lengthscale for hyper in fitted]
     as_tuples = [each if isinstance(each, tuple) else (each,) for each in known]
     width = max(map(len, as_tuples), default=0)
@@ -155,7 +159,7 @@ def _model(
     engine, now = followed.engine, followed.moment
     best = engine.recommend(now)
     if not isfinite(best.mean):
-        raise NumericalError("what was told is too large for its mean to be a number")
+        raise NumericalError("the values told are too large for a finite mean")
     times = _times(excerpt, now)
     mean, std = engine.field([best.params], times, now)
     return {
@@ -174,7 +178,7 @@ def _times(excerpt: Excerpt, now: float) -> Array:
 
 
 def _map(followed: FollowedStudy, best: Recommendation, name: str, times: Array, now: float) -> dict[str, Any]:
-    """The posterior over time and one parameter; the others as they are recommended now."""
+    """The posterior over time and one parameter, with the others at the current recommendation."""
     values = scale_of(followed.engine.space.parameters[name])
     points = [best.params | {name: value} for value in values]
     mean, std = followed.engine.field(points, times, now)
@@ -188,7 +192,7 @@ def _map(followed: FollowedStudy, best: Recommendation, name: str, times: Array,
 
 
 def scale_of(parameter: Parameter) -> list[Any]:
-    """Values of a parameter from end to end."""
+    """Values of a parameter from one end of its range to the other."""
     match parameter:
         case Categorical():
             return list(parameter.choices)
@@ -200,7 +204,7 @@ def scale_of(parameter: Parameter) -> list[Any]:
 
 
 def _relevance(followed: FollowedStudy, active: Mapping[int, Observation], now: float) -> dict[str, Any] | None:
-    """How much each active observation still matters; None to a model that never forgets."""
+    """How much each active observation still matters; None if the model has no kernel in time."""
     engine = followed.engine
     if engine.algorithm.temporal is None:
         return None
@@ -209,7 +213,7 @@ def _relevance(followed: FollowedStudy, active: Mapping[int, Observation], now: 
 
 
 def short(values: Iterable[float | None], kept: int | None = None) -> list[float | None]:
-    """With as many digits as can be seen; what is no number is left out."""
+    """With as many digits as a figure can show; None for what is not finite."""
     given = [None if value is None or not isfinite(value) else value for value in values]
     kept = kept or digits(value for value in given if value is not None)
     return [None if value is None else float(f"{value:.{kept}g}") for value in given]
@@ -221,9 +225,9 @@ def _short_rows(matrix: Array) -> list[list[float | None]]:
 
 
 def digits(values: Iterable[float]) -> int:
-    """How many digits it takes to see six of the differences."""
+    """How many digits it takes to tell the values apart, to six digits of their spread."""
     known = list(values)
     spread = max(known, default=0.0) - min(known, default=0.0)
     if not 0.0 < spread < inf:
-        return MOST_DIGITS
-    return min(MOST_DIGITS, 6 + max(0, ceil(log10(max(map(abs, known)) / spread))))
+        return MAX_DIGITS
+    return min(MAX_DIGITS, 6 + max(0, ceil(log10(max(map(abs, known)) / spread))))

@@ -1,6 +1,6 @@
-"""Studies over HTTP: `ebbtide serve`. JSON in, JSON out, the same words as the library's."""
+"""Studies over HTTP: `ebbtide serve`. JSON in, JSON out, with the library's own words."""
 
-from ebbtide.service.application import application
+from ebbtide.service.app import application
 from ebbtide.service.middleware import Limits
 from ebbtide.service.server import serve, show
 

@@ -1,4 +1,4 @@
-"""What is answered when something is wrong: one shape, and never a traceback."""
+"""How errors are answered: in one shape, and never with a traceback."""
 
 from collections.abc import Iterable
 from http import HTTPStatus
@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from ebbtide.errors import (
+    BusyError,
     EbbtideError,
     NumericalError,
     ServiceError,
@@ -20,20 +21,20 @@ from ebbtide.errors import (
     UnknownStudyError,
 )
 from ebbtide.service import schemas
-from ebbtide.service.middleware import error_body
+from ebbtide.service.problems import Problem
 
 EVERYWHERE = {
-    400: "what was sent cannot be read",
+    400: "the request cannot be read",
     401: "the token is missing or wrong",
     403: "a page of another site may not write here",
-    408: "the body did not come",
+    408: "the body did not arrive",
     413: "the body is too long",
     415: "the body is not JSON",
-    421: "the service does not go by that name",
-    422: "what was sent does not fit",
+    421: "the service is not known by that name",
+    422: "the request does not fit the schema or the study",
     429: "too many requests",
     431: "the head of the request is too long",
-    503: "the service cannot do that now",
+    503: "the service cannot do that now; try again in a moment",
 }
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.Error, "description": why} for status, why in EVERYWHERE.items()
@@ -41,12 +42,12 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": schemas.Error, "description": "no such study"}}
 CONFLICT: dict[int | str, dict[str, Any]] = {409: {"model": schemas.Error, "description": "it contradicts the log"}}
 
-# The first that fits
+# The first that matches
 STATUS: tuple[tuple[type[EbbtideError], int], ...] = (
     (UnknownStudyError, 404),
     (StudyError, 409),
     (TrialError, 409),
-    (SnapshotError, 409),  # a study whose algorithm is somebody's own
+    (SnapshotError, 409),  # a study whose algorithm has parts of the user's own
     (StorageError, 503),
     (NumericalError, 503),
     (ServiceError, 503),
@@ -55,37 +56,47 @@ STATUS: tuple[tuple[type[EbbtideError], int], ...] = (
 
 
 def answer_errors(app: FastAPI, path: str) -> None:
+    """`path` is the database's, which no answer shows."""
+
     def refused(request: Request, error: Exception) -> Response:
         status = next(status for kind, status in STATUS if isinstance(error, kind))
         headers = {"Retry-After": "1"} if status == 503 else None
-        said = str(error)
-        if said.startswith(path):  # where the database is, is not for everybody
-            said = "the database" + said.removeprefix(path)
-        return JSONResponse(error_body(type(error).__name__, said), status, headers)
+        failure = error if status == 503 and not isinstance(error, BusyError) else None
+        message = str(error)
+        if message.startswith(path):
+            message = "the database" + message.removeprefix(path)
+        return _answer(request, Problem(type(error).__name__, message, failure=failure), status, headers)
 
-    def unfit(request: Request, error: Exception) -> Response:
+    def invalid(request: Request, error: Exception) -> Response:
         problems = error.errors() if isinstance(error, RequestValidationError) else []
-        # What was sent is not repeated: it may be anything, and long.
-        said = "; ".join(f"{_place(problem['loc'])}: {problem['msg']}" for problem in problems[:10])
-        return JSONResponse(error_body("ValidationError", said or "the request cannot be read"), 422)
+        # The input itself is not repeated: it may be anything, and long.
+        message = "; ".join(f"{_place(problem['loc'])}: {problem['msg']}" for problem in problems[:10])
+        return _answer(request, Problem("ValidationError", message or "the request cannot be read"), 422)
 
     def missing(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
-        said = f"{request.method} {request.scope['path']}: {HTTPStatus(status).phrase.lower()}"
+        phrase = HTTPStatus(status).phrase
         headers = dict(getattr(error, "headers", None) or {})
         if status == 405:  # of all routes with that path, not only of the first
             path = getattr(request.scope.get("route"), "path", "")
             documented = map(str.upper, app.openapi()["paths"].get(path, ()))
             headers["Allow"] = ", ".join(sorted(documented)) or "GET"  # pages are not in the document
-        return JSONResponse(error_body(HTTPStatus(status).phrase, said), status, headers)
+        problem = Problem(phrase, f"{request.method} {request.scope['path']}: {phrase.lower()}")
+        return _answer(request, problem, status, headers)
 
     def broken(request: Request, error: Exception) -> Response:
-        return JSONResponse(error_body("InternalError", "the service met an error of its own; its log has it"), 500)
+        message = "the service failed; its log says why"
+        return _answer(request, Problem("InternalError", message, failure=error), 500)
 
     app.add_exception_handler(EbbtideError, refused)
-    app.add_exception_handler(RequestValidationError, unfit)
+    app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, missing)
     app.add_exception_handler(Exception, broken)
+
+
+def _answer(request: Request, problem: Problem, status: int, headers: dict[str, str] | None = None) -> Response:
+    problem.note(request.scope)
+    return JSONResponse(problem.body, status, headers)
 
 
 def _place(location: Iterable[int | str]) -> str:

@@ -1,7 +1,7 @@
 """A study's log as it grows, as server-sent events.
 
-An event's id says how many asks and tells came before the next one ("12.11"), so that a reader who comes back with
-`Last-Event-ID` misses nothing. Events are read from the log, not kept: a slow reader costs nothing but its socket.
+An event's id says how many asks and tells have been sent with it ("12.11"), so that a client which comes back with
+`Last-Event-ID` misses nothing. Events are read from the log, not kept: a slow client costs nothing but its socket.
 """
 
 import json
@@ -11,16 +11,15 @@ from typing import Any
 
 from ebbtide import wire
 from ebbtide.errors import EbbtideError
-from ebbtide.records import Observation
 from ebbtide.service.reader import Reader
 from ebbtide.study.log import Ask
 from ebbtide.study.storage import Storage
 
 PAGE = 200  # events read at a time
-POLL_S = 1.0  # what another process has told is seen after that long
-QUIET_POLLS = 15  # after which a comment shows that the line still stands
+POLL_S = 1.0  # the tells of other processes are seen after that long
+QUIET_POLLS = 15  # after which a comment shows that the connection is alive
 
-Cursor = tuple[int, int]  # asks and tells that were sent
+Cursor = tuple[int, int]  # asks and tells sent so far
 
 
 def parse(cursor: str) -> Cursor | None:
@@ -36,7 +35,7 @@ async def stream(reader: Reader, name: str, cursor: Cursor) -> AsyncIterator[str
         try:
             events, cursor = await reader.read(partial(_since, name=name, since=cursor))
         except EbbtideError:
-            return  # it was deleted, or cannot be read now: who comes back hears which
+            return  # it was deleted, or cannot be read now: a client that comes back is told which
         for event in events:
             yield event
         quiet = 0 if events else quiet + 1
@@ -47,27 +46,23 @@ async def stream(reader: Reader, name: str, cursor: Cursor) -> AsyncIterator[str
 
 
 def _since(storage: Storage, name: str, since: Cursor) -> tuple[list[str], Cursor]:
-    """The next events, in the order of the log, and where it goes on after them."""
+    """The next events, in the order of the log, and the cursor after them."""
     log = storage.log(name)
     asks, tells = since
-    told = log.tells_since(tells, PAGE)
-    asked = log.asks_since(asks, PAGE)
+    next_tells = log.tells_since(tells, PAGE)
+    next_asks = log.asks_since(asks, PAGE)
     events: list[str] = []
-    while (asked or told) and len(events) < PAGE:
+    while (next_asks or next_tells) and len(events) < PAGE:
         # A tell knows how many asks came before it.
-        if told and (not asked or told[0][2] <= asks):
-            observation, _, _ = told.pop(0)
-            body, kind = _told(tells, observation), "told"
+        if next_tells and (not next_asks or next_tells[0][2] <= asks):
+            observation, _, _ = next_tells.pop(0)
+            body, kind = wire.observation(tells, observation), "told"
             tells += 1
         else:
-            body, kind = _asked(asked.pop(0)), "asked"
+            body, kind = _asked(next_asks.pop(0)), "asked"
             asks += 1
         events.append(f"id: {asks}.{tells}\nevent: {kind}\ndata: {json.dumps(body)}\n\n")
     return events, (asks, tells)
-
-
-def _told(line: int, observation: Observation) -> dict[str, Any]:
-    return wire.observation(line, observation)
 
 
 def _asked(ask: Ask) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a Prometheus server collects: how the service is doing, and each study."""
+"""The metrics that Prometheus collects: of the service, and of each study."""
 
 from collections.abc import Iterator
 
@@ -15,10 +15,12 @@ class Metrics:
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         labels = ("method", "route", "status")
-        self.requests = Counter("ebbtide_http_requests", "Requests answered.", labels, registry=self.registry)
+        self.requests = Counter(
+            "ebbtide_http_requests", "Requests answered or refused.", labels, registry=self.registry
+        )
         self.seconds = Histogram(
             "ebbtide_http_request_seconds",
-            "Seconds from a request to its answer.",
+            "Seconds from a request to the start of its answer.",
             ("method", "route"),
             buckets=BUCKETS,
             registry=self.registry,
@@ -42,17 +44,20 @@ class _Studies:
         number = GaugeMetricFamily("ebbtide_studies", "Studies stored.")
         number.add_metric((), len(self.studies))
         yield number
-        for what, about in (
-            ("asked", "Trials asked for."),
-            ("told", "Observations told."),
-            ("failed", "Evaluations that failed."),
-            ("removed", "Observations removed as stale."),
+        for family, counts in (
+            (_counter("asked", "Trials asked for."), [study.asked for study in self.studies]),
+            (_counter("told", "Observations told."), [study.told for study in self.studies]),
+            (_counter("failed", "Evaluations that failed."), [study.failed for study in self.studies]),
+            (_counter("removed", "Observations removed as stale."), [study.removed for study in self.studies]),
+            (
+                GaugeMetricFamily("ebbtide_active", "Observations that the model sees.", labels=("study",)),
+                [study.active for study in self.studies],
+            ),
         ):
-            family = CounterMetricFamily(f"ebbtide_{what}", about, labels=("study",))
-            for study in self.studies:
-                family.add_metric((study.name,), getattr(study, what))
+            for study, count in zip(self.studies, counts, strict=True):
+                family.add_metric((study.name,), count)
             yield family
-        active = GaugeMetricFamily("ebbtide_active", "Observations that the model sees.", labels=("study",))
-        for study in self.studies:
-            active.add_metric((study.name,), study.active)
-        yield active
+
+
+def _counter(name: str, about: str) -> CounterMetricFamily:
+    return CounterMetricFamily(f"ebbtide_{name}", about, labels=("study",))

@@ -1,15 +1,15 @@
-"""What every request must pass before it is looked at: where it was meant to go, who sent it, how often, how much.
+"""The checks that every request must pass before it reaches a route.
 
-| check   | refuses                                                              | status        |
-|---------|----------------------------------------------------------------------|---------------|
-| load    | more requests at once than can be dealt with                         | 503           |
-| headers | more than one of a kind that is to be believed                       | 400           |
-| host    | a Host that is not ours: a page of another site that renamed itself (DNS rebinding) | 421 |
-| rate    | more requests a second from one address than agreed                  | 429           |
-| token   | a missing or wrong bearer token, where there is one                  | 401           |
-| origin  | a write that a page of another site makes its visitor send           | 403           |
-| length  | a body that is too long, or that does not come                       | 413, 408      |
-| content | a body that is not JSON                                              | 415           |
+| check   | refuses                                                                  | status   |
+|---------|--------------------------------------------------------------------------|----------|
+| load    | more requests at once than the service handles                           | 503      |
+| headers | a header that decides something, given twice                             | 400      |
+| host    | a Host that is not ours: a site that points its name at us (DNS rebinding) | 421    |
+| rate    | more requests per second from one address than the limit                 | 429      |
+| token   | a missing or wrong bearer token, if the service has one                  | 401      |
+| origin  | a write that a page of another site makes its visitor's browser send     | 403      |
+| length  | a body that is too long, or that does not arrive                         | 413, 408 |
+| content | a body that is not JSON                                                  | 415      |
 """
 
 import asyncio
@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
+from ebbtide.service.problems import Problem
+
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
@@ -31,37 +33,30 @@ App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 WRITES = ("POST", "PUT", "PATCH", "DELETE")
-# Of two, one server believes the first and another the last.
+# Given twice, one server believes the first and another the last.
 ONCE = (b"host", b"authorization", b"origin", b"sec-fetch-site", b"content-type", b"content-length")
 HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([\w.-]+))(?::\d{1,5})?", re.ASCII)
 MAX_ADDRESSES = 4096  # whose rates are remembered
-MAX_ADDRESS = 64  # characters of it: behind a proxy it is what a header says
-BODY_S = 30.0  # within which a body must have come
-MAX_MESSAGE = 4000  # characters of an error's: it may repeat what was sent
+MAX_ADDRESS = 64  # characters of one: behind a proxy it may be whatever a header says
+BODY_S = 30.0  # for a body to arrive
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How much of what a service takes."""
+    """How much a service accepts."""
 
     body: int = 1 << 20  # bytes
-    rate: float = 2000.0  # requests a second, from one address; twice that in a burst
+    rate: float = 2000.0  # requests per second from one address; twice that in a burst
     at_once: int = 1000  # requests
     studies: int = 1000
     width: int = 200  # coordinates of a space
-    trials: int = 64  # of one ask
+    trials: int = 64  # per ask
     streams: int = 100  # of events, at once
-
-
-def error_body(kind: str, message: str) -> dict[str, Any]:
-    """The one shape of every error."""
-    shown = message if len(message) <= MAX_MESSAGE else f"{message[:MAX_MESSAGE]}…"
-    return {"error": {"type": kind, "message": shown}}
 
 
 class Refusal(Exception):  # noqa: N818 - it is an answer
     def __init__(self, status: int, message: str, **headers: str) -> None:
-        self.status, self.message = status, message
+        self.status, self.problem = status, Problem(HTTPStatus(status).phrase, message, early=True)
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
 
@@ -81,7 +76,7 @@ class Middleware:
         self.hosts = {name.lower() for name in hosts if name}
         self.any_address = any_address
         self.limits = limits
-        self.is_public = is_public  # what needs no token, by method and path
+        self.is_public = is_public  # whether a method and a path need no token
         self.rates = Rates(limits.rate)
         self.at_once = 0
 
@@ -92,20 +87,21 @@ class Middleware:
         self.at_once += 1
         answered = False
 
-        async def noting(message: Message) -> None:
+        async def answering(message: Message) -> None:
             nonlocal answered
             answered = True
             await send(message)
 
         try:
             body = await self._checked(scope, receive)
-            await self.app(scope, _replay(body, receive), noting)
+            await self.app(scope, _replay(body, receive), answering)
         except Refusal as refusal:
-            await _refuse(send, refusal)
-        except asyncio.CancelledError:  # by the server, which will not wait any longer
+            await _refuse(scope, send, refusal)
+        except asyncio.CancelledError:  # the server is stopping, and waits no longer
             if answered:
                 raise
-            await _refuse(send, Refusal(503, "the service is stopping; try again in a moment", Retry_After="1"))
+            stopping = Refusal(503, "the service is stopping; try again in a moment", Retry_After="1")
+            await _refuse(scope, send, stopping)
         finally:
             self.at_once -= 1
 
@@ -115,7 +111,7 @@ class Middleware:
         if self.at_once > self.limits.at_once:
             raise Refusal(503, "too many requests at once; try again in a moment", Retry_After="1")
         if repeated := [name for name in ONCE if times[name] > 1]:
-            raise Refusal(400, f"the header {repeated[0].decode()} is there more than once")
+            raise Refusal(400, f"the header {repeated[0].decode()} is given more than once")
         self._check_host(headers.get("host", ""))
         self._check_rate(scope)
         if not self.is_public(scope["method"], scope["path"]):
@@ -130,18 +126,18 @@ class Middleware:
     def _check_host(self, host: str) -> None:
         name = host_name(host)
         if name not in self.hosts and not (self.any_address and _is_address(name)):
-            raise Refusal(421, f"this service does not go by the name {host!r}; start it with --allow-host to add one")
+            raise Refusal(421, f"this service is not known as {host!r}; add a name with --allow-host")
 
     def _check_rate(self, scope: Message) -> None:
         address = (scope.get("client") or ("unknown", 0))[0][:MAX_ADDRESS]
         if not self.rates.allow(address, time.monotonic()):
-            raise Refusal(429, f"more than {self.limits.rate:g} requests a second; slow down", Retry_After="1")
+            raise Refusal(429, f"more than {self.limits.rate:g} requests per second; slow down", Retry_After="1")
 
     def _check_token(self, authorization: str) -> None:
         if self.token is None:
             return
         scheme, _, given = authorization.partition(" ")
-        # Compared in constant time: how long it takes says nothing of how much of it was right.
+        # In constant time: how long it takes says nothing about how much of the token was right.
         if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode("latin-1"), self.token):
             message = 'the token is missing or wrong: send "Authorization: Bearer TOKEN"'
             raise Refusal(401, message, WWW_Authenticate="Bearer")
@@ -167,12 +163,12 @@ class Middleware:
                     parts.append(part)
                     more = message.get("more_body", False)
         except TimeoutError:
-            raise Refusal(408, f"the body did not come within {BODY_S:g} s", Connection="close") from None
+            raise Refusal(408, f"the body did not arrive within {BODY_S:g} s", Connection="close") from None
         return b"".join(parts)
 
 
 class Rates:
-    """A bucket of tokens for each address, which fills at the rate agreed."""
+    """A bucket of tokens per address, which fills at the limit's rate."""
 
     def __init__(self, rate: float) -> None:
         self.rate, self.most = rate, 2.0 * rate
@@ -189,13 +185,13 @@ class Rates:
 
 
 def host_name(host: str) -> str:
-    """The name in a Host header, without its port; "" if it is none."""
+    """The name in a Host header, without its port; "" if there is none."""
     found = HOST.fullmatch(host)
     return "" if found is None else (found[1] or found[2]).lower()
 
 
 def _is_address(name: str) -> bool:
-    """An address cannot be renamed, so it is safe where a name may not be."""
+    """No site can point an address at us, as it can its name."""
     try:
         ipaddress.ip_address(name)
     except ValueError:
@@ -215,7 +211,7 @@ def _is_json(content_type: str) -> bool:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """The body, once; then whatever comes (that the client has gone)."""
+    """The body, once; then what follows, which is that the client has gone."""
     given = False
 
     async def again() -> Message:
@@ -228,8 +224,9 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return again
 
 
-async def _refuse(send: Send, refusal: Refusal) -> None:
-    body = json.dumps(error_body(HTTPStatus(refusal.status).phrase, refusal.message)).encode()
+async def _refuse(scope: Message, send: Send, refusal: Refusal) -> None:
+    refusal.problem.note(scope)
+    body = json.dumps(refusal.problem.body).encode()
     headers = {"content-type": "application/json", "content-length": str(len(body))} | refusal.headers
     encoded = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": refusal.status, "headers": encoded})

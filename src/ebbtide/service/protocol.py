@@ -1,21 +1,27 @@
-"""One connection: what is checked before there is a request."""
+"""One connection: the checks before there is a request."""
 
 import asyncio
 import json
 from http import HTTPStatus
+from typing import ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from ebbtide.service.middleware import error_body
+from ebbtide.service.problems import Problem
+from ebbtide.service.recorder import Recorder
 
-HEAD_S = 30  # within which the head of a request must have come
+HEAD_S = 30  # for the head of a request to arrive
 MAX_HEAD = 1 << 16  # bytes of it
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """uvicorn's, which by itself waits for the head of a request for ever, keeps all of it however long it is, lets a
-    target name another host than the Host, and answers what is not HTTP in words of its own.
+    """By itself, uvicorn's protocol waits for the head of a request for ever, keeps all of it however long it is, lets
+    a target name another host than the Host header, and answers what is not HTTP in words of its own.
+
+    uvicorn has no public way to change that, so its version is capped in pyproject.toml.
     """
+
+    recorder: ClassVar[Recorder | None] = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -51,22 +57,33 @@ class HttpProtocol(HttpToolsProtocol):
         self._in_head = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self._in_head:  # what comes after a body is no header
+        if self._in_head:  # a trailer, after the body, is not a header
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         if not self.url.startswith(b"/"):
-            raise ValueError("the target names a host")  # answered as what is not HTTP
+            raise ValueError("the target names a host")  # answered like anything that is not HTTP
         self._in_head = False
         self._have_head()
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse(400, "this is no HTTP request that can be answered here")
+        self._refuse(400, "this is not an HTTP request that the service can answer")
 
     def _refuse(self, status: int, message: str) -> None:
         phrase = HTTPStatus(status).phrase
-        body = json.dumps(error_body(phrase, message))
-        head = f"HTTP/1.1 {status} {phrase}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
-        self.transport.write(f"{head}\r\nconnection: close\r\n\r\n{body}".encode())
+        problem = Problem(phrase, message, early=True)
+        body = json.dumps(problem.body)
+        head = (
+            f"HTTP/1.1 {status} {phrase}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
+            "x-content-type-options: nosniff\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(f"{head}{body}".encode())
         self.transport.close()
+        if self.recorder is not None:
+            self.recorder.refused(status, problem, self.client[0] if self.client else None)
+
+
+def recorded_by(recorder: Recorder) -> type[HttpProtocol]:
+    """The protocol whose refusals this recorder hears of."""
+    return type("RecordedHttpProtocol", (HttpProtocol,), {"recorder": recorder})

@@ -1,4 +1,4 @@
-"""Who waits for what: asks of a study for their turn, streams for news of it."""
+"""Waiting: asks of a study for their turn, event streams for news of it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,7 +10,7 @@ MAX_WAITING = 256  # asks of one study
 
 
 class AskQueues:
-    """The asks of a study, one after the other: each starts from the state that the one before left."""
+    """The asks of a study run one after the other: each starts from the state that the one before left."""
 
     def __init__(self) -> None:
         self._locks: dict[str, asyncio.Lock] = {}
@@ -32,17 +32,17 @@ class AskQueues:
 
 
 class Notifier:
-    """Wakes those who wait for something to happen to a study."""
+    """Wakes whoever waits for news of a study."""
 
     def __init__(self) -> None:
-        self._bells: dict[str, asyncio.Event] = {}
+        self._events: dict[str, asyncio.Event] = {}
 
     def announce(self, name: str) -> None:
-        if (bell := self._bells.pop(name, None)) is not None:
-            bell.set()
+        if (event := self._events.pop(name, None)) is not None:
+            event.set()
 
     async def wait(self, name: str, seconds: float) -> None:
-        """Until there is news, or so long."""
-        bell = self._bells.setdefault(name, asyncio.Event())
+        """Until there is news, but no longer than this."""
+        event = self._events.setdefault(name, asyncio.Event())
         with suppress(TimeoutError):
-            await asyncio.wait_for(bell.wait(), seconds)
+            await asyncio.wait_for(event.wait(), seconds)

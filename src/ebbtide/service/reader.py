@@ -1,4 +1,4 @@
-"""What can be read of the studies: lists and pages over a connection of their own, pictures from an own process."""
+"""Everything that only reads: lists and pages over a connection of its own, views from a process of their own."""
 
 import asyncio
 import json
@@ -12,40 +12,40 @@ from ebbtide.service.viewer import Viewer
 from ebbtide.study.storage import Page, Storage, Summary
 
 T = TypeVar("T")
-PAGE_CHARACTERS = 1 << 24  # of a page: of those with long words, fewer go on one
+PAGE_CHARACTERS = 1 << 24  # of a page: observations with long names and choices come fewer at a time
 
 
 class Reader:
     def __init__(self, url: str) -> None:
-        self._storage_to_read = Storage.of(url, read_only=True)
-        self._reader = ThreadPoolExecutor(1, "reader")
+        self._read_only = Storage.of(url, read_only=True)
+        self._thread = ThreadPoolExecutor(1, "reader")
         self.viewer = Viewer(url)
         self.notifier = Notifier()
 
     def close(self) -> None:
         self.viewer.close()
-        self._reader.shutdown()
-        self._storage_to_read.close()
+        self._thread.shutdown()
+        self._read_only.close()
 
     async def studies(self) -> list[dict[str, Any]]:
-        return await self.read(lambda at: [wire.study(at.summary(name)) for name in at.names()])
+        return [wire.study(summary) for summary in await self.summaries()]
 
     async def summaries(self) -> list[Summary]:
-        return await self.read(lambda at: [at.summary(name) for name in at.names()])
+        return await self.read(lambda storage: [storage.summary(name) for name in storage.names()])
 
     async def study(self, name: str) -> dict[str, Any]:
-        return await self.read(lambda at: wire.study(at.summary(name)))
+        return await self.read(lambda storage: wire.study(storage.summary(name)))
 
     async def page(self, name: str, start: int, limit: int, active: bool | None) -> Page:
-        def turn(at: Storage) -> Page:
-            room = PAGE_CHARACTERS // len(json.dumps(at.log(name).definition["space"]))
-            return at.page(name, start, max(1, min(limit, room)), active)
+        def page(storage: Storage) -> Page:
+            room = PAGE_CHARACTERS // len(json.dumps(storage.log(name).definition["space"]))
+            return storage.page(name, start, max(1, min(limit, room)), active)
 
-        return await self.read(turn)
+        return await self.read(page)
 
     async def check(self) -> None:
         """An error unless the studies can be read."""
-        await self.read(lambda at: at.names())
+        await self.read(lambda storage: storage.names())
 
     async def read(self, query: Callable[[Storage], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._reader, query, self._storage_to_read)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, query, self._read_only)

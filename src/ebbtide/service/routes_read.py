@@ -1,4 +1,4 @@
-"""The routes that read: the same for a service and for a file that is only looked at."""
+"""The routes that only read: the same for `ebbtide serve` and for `ebbtide dashboard`."""
 
 from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any
@@ -16,18 +16,18 @@ from ebbtide.version import __version__
 
 MAX_PAGE = 10_000
 STREAM: dict[int | str, dict[str, Any]] = {
-    200: {"description": "asked and told, as they happen", "content": {"text/event-stream": {}}}
+    200: {"description": "asks and tells, as they happen", "content": {"text/event-stream": {}}}
 }
 
 
-def reads(reader: Reader, limits: Limits) -> APIRouter:
+def read_routes(reader: Reader, limits: Limits) -> APIRouter:
     routes = APIRouter(prefix="/studies", tags=["studies"], responses=ERRORS)
 
     @routes.get("", response_model=schemas.Studies, summary="All studies")
     async def studies() -> Response:
         return JSONResponse({"studies": await reader.studies()})
 
-    @routes.get("/{name}", response_model=schemas.Study, responses=UNKNOWN, summary="A study at a glance")
+    @routes.get("/{name}", response_model=schemas.Study, responses=UNKNOWN, summary="One study")
     async def study(name: str) -> Response:
         return JSONResponse(await reader.study(name))
 
@@ -35,50 +35,52 @@ def reads(reader: Reader, limits: Limits) -> APIRouter:
         "/{name}/observations",
         response_model=schemas.Observations,
         responses=UNKNOWN,
-        summary="What was told, a page at a time",
+        summary="Observations, a page at a time",
     )
     async def observations(
         name: str,
-        start: Annotated[int, Query(ge=0, lt=2**63, description="the line to start from")] = 0,
+        start: Annotated[int, Query(ge=0, lt=2**63, description="the first line")] = 0,
         limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 1000,
-        active: Annotated[bool | None, Query(description="only those that the model sees, or only the others")] = None,
+        active: Annotated[
+            bool | None, Query(description="only those that the model sees (true), or only the others (false)")
+        ] = None,
     ) -> Response:
         page = await reader.page(name, start, limit, active)
-        shown = [wire.observation(line, told) for line, told in page.observations]
-        return JSONResponse({"observations": shown, "next": page.next})
+        lines = [wire.observation(line, observation) for line, observation in page.observations]
+        return JSONResponse({"observations": lines, "next": page.next})
 
-    listening = 0
+    streams = 0
 
     @routes.get(
         "/{name}/events",
         response_class=StreamingResponse,
         responses=UNKNOWN | STREAM,
-        summary="What happens, as server-sent events",
+        summary="Asks and tells, as server-sent events",
     )
     async def follow(
         name: str,
-        since: Annotated[str | None, Header(alias="Last-Event-ID", description="asks.tells that were seen")] = None,
+        since: Annotated[str | None, Header(alias="Last-Event-ID", description="id of the last event seen")] = None,
     ) -> Response:
-        nonlocal listening
+        nonlocal streams
         study = await reader.study(name)
         cursor = (study["asked"], study["told"]) if since is None else events.parse(since)
         if cursor is None:
             raise ObservationError(f"Last-Event-ID={since!r}: give the id of an event, such as 12.11")
-        if listening >= limits.streams:
-            raise BusyError(f"{listening} streams are open already, the most that this service serves")
+        if streams >= limits.streams:
+            raise BusyError(f"{streams} event streams are open already, the most that this service serves")
 
         def ended() -> None:
-            nonlocal listening
-            listening -= 1
+            nonlocal streams
+            streams -= 1
 
-        listening += 1  # with nothing to wait for since it was looked at
+        streams += 1  # nothing was awaited since the check
         return Stream(events.stream(reader, name, cursor), ended)
 
     return routes
 
 
 class Stream(StreamingResponse):
-    """Events, until they or the reader end; then that is said."""
+    """Events until the study or the client is gone; then `ended` is called."""
 
     def __init__(self, events: AsyncIterator[str], ended: Callable[[], None]) -> None:
         super().__init__(events, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
@@ -91,10 +93,10 @@ class Stream(StreamingResponse):
             self.ended()
 
 
-def health(reader: Reader) -> APIRouter:
+def health_routes(reader: Reader) -> APIRouter:
     routes = APIRouter(tags=["service"], responses=ERRORS)
 
-    @routes.get("/healthz", response_model=schemas.Health, summary="Whether all is well")
+    @routes.get("/healthz", response_model=schemas.Health, summary="Whether the service works")
     async def healthz() -> Response:
         await reader.check()
         return JSONResponse({"status": "ok", "version": __version__})

@@ -15,7 +15,7 @@ from ebbtide.space import Space
 from ebbtide.study.definition import define
 
 
-def verbs(studies: Studies, limits: Limits) -> APIRouter:
+def write_routes(studies: Studies, limits: Limits) -> APIRouter:
     routes = APIRouter(prefix="/studies", tags=["studies"], responses=ERRORS)
 
     @routes.post("", status_code=201, response_model=schemas.Study, responses=CONFLICT, summary="Create a study")
@@ -25,7 +25,7 @@ def verbs(studies: Studies, limits: Limits) -> APIRouter:
         definition = define(space, study.direction, study.algorithm, None, study.seed, study.n_initial)
         return JSONResponse(await studies.create(study.name, definition), status_code=201)
 
-    @routes.delete("/{name}", status_code=204, responses=UNKNOWN, summary="Delete a study and all that was told")
+    @routes.delete("/{name}", status_code=204, responses=UNKNOWN, summary="Delete a study and its log")
     async def delete(name: str) -> Response:
         await studies.delete(name)
         return Response(status_code=204)
@@ -36,34 +36,34 @@ def verbs(studies: Studies, limits: Limits) -> APIRouter:
         responses=UNKNOWN | CONFLICT,
         summary="What to measure next",
     )
-    async def ask(name: str, wanted: schemas.AskFor | None = None) -> Response:
-        n, lease = (None, None) if wanted is None else (wanted.n, wanted.lease)
+    async def ask(name: str, body: schemas.AskFor | None = None) -> Response:
+        n, lease = (None, None) if body is None else (body.n, body.lease)
         if n is None:
             return JSONResponse(wire.trial(await studies.ask(name, lease)))
         if n > limits.trials:
-            raise ObservationError(f"n={n}: this service gives {limits.trials} trials at most at once")
+            raise ObservationError(f"n={n}: this service gives at most {limits.trials} trials at once")
         trials = [await studies.ask(name, lease) for _ in range(n)]
         return JSONResponse({"trials": [wire.trial(trial) for trial in trials]})
 
     @routes.post("/{name}/tell", response_model=schemas.Told, responses=UNKNOWN | CONFLICT, summary="What was measured")
     async def tell(
         name: str,
-        said: schemas.Tell,
+        body: schemas.Tell,
         key: Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)] = None,
     ) -> Response:
-        what = said.id if said.params is None else said.params if said.id is None else None
-        if what is None:
+        trial = body.id if body.params is None else body.params if body.id is None else None
+        if trial is None:
             raise ObservationError('tell either the "id" of a trial, or the "params" that were measured')
-        if (given := len(said.params or ())) > limits.width:
-            raise ParameterError(f"{given} parameters, and this service takes {limits.width} at most")
-        await studies.tell(name, what, said.value, said.failed, said.time, said.idempotency_key or key)
+        if (given := len(body.params or ())) > limits.width:
+            raise ParameterError(f"{given} parameters, and this service accepts at most {limits.width}")
+        await studies.tell(name, trial, body.value, body.failed, body.time, body.idempotency_key or key)
         return JSONResponse({"told": True})
 
     @routes.get(
         "/{name}/recommend",
         response_model=schemas.Recommendation,
         responses=UNKNOWN | CONFLICT,
-        summary="The best now, by the model",
+        summary="The best parameters now, by the model",
     )
     async def recommend(name: str) -> Response:
         return JSONResponse(wire.recommendation(await studies.recommend(name)))

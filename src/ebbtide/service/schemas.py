@@ -30,7 +30,7 @@ class IntParameter(Request):
 
 class CategoricalParameter(Request):
     type: Literal["categorical"]
-    # All that may be wrong with a long list would fill gigabytes.
+    # The first error is enough: a list of all the errors in a long list would fill gigabytes.
     choices: Annotated[list[Choice], FailFast()] = Field(min_length=2)
 
 
@@ -43,11 +43,13 @@ class NewStudy(Request):
     direction: Literal["minimize", "maximize"] = "minimize"
     algorithm: str = Field("w-dbo", description="the name of an algorithm")
     seed: int | None = Field(None, ge=0, lt=2**63)
-    n_initial: int | None = Field(None, ge=0, lt=2**31, description="asks that fill the space before there is a model")
+    n_initial: int | None = Field(
+        None, ge=0, lt=2**31, description="asks that fill the space before the model takes over"
+    )
 
     @property
     def width(self) -> int:
-        """Coordinates of its space: a category has one a choice."""
+        """Coordinates of its space: a category has one per choice."""
         return sum(len(p.choices) if isinstance(p, CategoricalParameter) else 1 for p in self.space.values())
 
     model_config = ConfigDict(
@@ -68,17 +70,17 @@ class NewStudy(Request):
 
 
 class AskFor(Request):
-    n: int | None = Field(None, ge=1, description="several at once, which take each other into account")
+    n: int | None = Field(None, ge=1, description="how many trials; they take each other into account")
     lease: FiniteFloat | None = Field(
-        None, ge=0, le=1e9, description="seconds for which the point counts as pending; by default one timescale"
+        None, ge=0, le=1e9, description="seconds for which a trial counts as pending; by default one timescale"
     )
 
 
 class Tell(Request):
-    id: str | None = Field(None, description="of the trial; or give params")
-    params: dict[str, Any] | None = Field(None, description="measured elsewhere, if there is no trial")
+    id: str | None = Field(None, description="of the trial; or give params instead")
+    params: dict[str, Any] | None = Field(None, description="what was measured, if there is no trial")
     value: FiniteFloat | None = None
-    failed: bool = Field(False, description="instead of a value: there is none")
+    failed: bool = Field(False, description="instead of a value: the evaluation failed")
     time: FiniteFloat | None = Field(None, description="seconds since 1970; by default the trial's, or now")
     idempotency_key: str | None = Field(
         None, description="makes a retry safe; the header Idempotency-Key means the same", min_length=1, max_length=200
@@ -142,7 +144,7 @@ class Observation(BaseModel):
 
 class Observations(BaseModel):
     observations: list[Observation]
-    next: int | None = Field(description="where the next page starts; null: there is none")
+    next: int | None = Field(description="where the next page starts; null after the last one")
 
 
 class Model(BaseModel):

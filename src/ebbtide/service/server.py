@@ -1,22 +1,27 @@
-"""`ebbtide serve`: the application behind a socket."""
+"""`ebbtide serve` and `ebbtide dashboard`: the application behind a socket."""
 
 import gc
 import ipaddress
+import logging.config
 import os
 import socket
 import sys
 from collections.abc import Iterable
+from dataclasses import asdict
 
 import uvicorn
 
 from ebbtide.errors import ConfigurationError
-from ebbtide.service.application import application, looking
-from ebbtide.service.middleware import LOOPBACK, App, Limits
-from ebbtide.service.protocol import HttpProtocol
+from ebbtide.service.app import application, read_only_application
+from ebbtide.service.logs import TO_STDERR, line, logger
+from ebbtide.service.middleware import LOOPBACK, Limits
+from ebbtide.service.protocol import recorded_by
+from ebbtide.service.recorder import Recorder
+from ebbtide.version import __version__
 
 IDLE_S = 75  # for which a connection without a request stays open
-SWITCH_S = 0.0005  # after which a thread lets another one go: a flushed tell must not wait for a busy loop
-GRACE_S = 3  # for answers under way and streams, when the service is to stop
+SWITCH_S = 0.0005  # after which a thread yields to another: a flushed tell must not wait for a busy loop
+GRACE_S = 3  # for answers under way and streams, when the service stops
 
 
 def serve(
@@ -28,15 +33,16 @@ def serve(
     allowed_hosts: Iterable[str] = (),
     processes: int | None = None,
     limits: Limits | None = None,
+    access_log: bool = False,
 ) -> None:
     """Serve until told to stop (Ctrl-C, SIGTERM)."""
-    local = is_loopback(host)
+    local, limits = is_loopback(host), limits or Limits()
     if not local and not token:
         raise ConfigurationError(
             f"host={host!r} can be reached from other machines, and there is no token: set EBBTIDE_TOKEN to a long "
             "secret, or serve on 127.0.0.1"
         )
-    with _listening(host, port) as listening:
+    with _listening(host, port) as listener:
         app = application(
             storage,
             token=token,
@@ -44,31 +50,42 @@ def serve(
             any_address=not local,
             processes=processes or max(2, (os.cpu_count() or 2) - 1),
             limits=limits,
+            access_log=access_log,
         )
-        shown = f"[{host}]" if ":" in host else host
-        print(f"ebbtide serves {storage} at http://{shown}:{listening.getsockname()[1]}  (Ctrl-C stops it)", flush=True)
+        address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+        print(f"ebbtide serves {storage} at {address}  (Ctrl-C stops it)", flush=True)
         sys.setswitchinterval(SWITCH_S)
         gc.collect()
-        gc.freeze()  # what is here now stays: to look through all of it again takes as long as many tells
-        uvicorn.Server(_config(app)).run([listening])
+        gc.freeze()  # what is here now stays; scanning it again would take as long as many tells
+        _run(
+            app, listener, {"storage": storage, "address": address, "token": "yes" if token else "no"} | asdict(limits)
+        )
 
 
 def show(storage: str, *, port: int = 0) -> None:
-    """Show the studies of a database to this machine, until told to stop; it is only read."""
-    with _listening("127.0.0.1", port) as listening:
-        app = looking(storage)
-        print(f"Look at http://127.0.0.1:{listening.getsockname()[1]}  (Ctrl-C stops it)", flush=True)
-        uvicorn.Server(_config(app)).run([listening])
+    """Serve the dashboard of a database to this machine, until told to stop. The database is only read."""
+    with _listening("127.0.0.1", port) as listener:
+        app = read_only_application(storage)
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        print(f"Look at {address}  (Ctrl-C stops it)", flush=True)
+        _run(app, listener, {"storage": storage, "address": address})
 
 
-def _config(app: App) -> uvicorn.Config:
+def _run(app: Recorder, listener: socket.socket, about: dict[str, object]) -> None:
+    if not logger.hasHandlers():  # unless whoever called us has said where the log goes
+        logging.config.dictConfig(TO_STDERR)
+    logger.info(line({"verb": "start", "version": __version__} | about))
+    uvicorn.Server(_config(app)).run([listener])
+
+
+def _config(app: Recorder) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=HttpProtocol,
-        log_level="warning",
+        http=recorded_by(app),
+        log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # or whoever is local could pass for anybody
+        proxy_headers=False,  # otherwise any local process could pretend to be any client
         timeout_graceful_shutdown=GRACE_S,
         timeout_keep_alive=IDLE_S,
         lifespan="on",
@@ -85,12 +102,12 @@ def is_loopback(host: str) -> bool:
 
 def _listening(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((host, port))
-        listening.listen(1024)
+        listener.bind((host, port))
+        listener.listen(1024)
     except (OSError, OverflowError) as error:
-        listening.close()
+        listener.close()
         raise ConfigurationError(f"cannot listen at {host}, port {port}: {error}; choose another --port") from error
-    return listening
+    return listener

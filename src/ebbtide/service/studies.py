@@ -1,6 +1,6 @@
-"""What the routes do. Studies are changed in the writing thread only; models are worked on in other processes.
+"""The studies of the service. They are changed in the writing thread only; models are worked on in other processes.
 
-ask:  writer (plan) → workers (step) → writer (commit)          tell:  writer
+ask:  writer (plan) → worker (step) → writer (commit)          tell:  writer
 """
 
 import asyncio
@@ -8,10 +8,11 @@ import json
 import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ebbtide import wire
-from ebbtide.errors import ConfigurationError, StudyError
+from ebbtide.errors import ConfigurationError, StudyError, TrialError
 from ebbtide.optimizer import Optimizer
 from ebbtide.records import Recommendation, Trial
 from ebbtide.service import workers
@@ -25,18 +26,24 @@ from ebbtide.study.step import Step
 from ebbtide.study.storage import Storage
 
 T = TypeVar("T")
-MAX_DEFINITION = 1 << 16  # characters: it is a part of every list, and its words of every observation
+MAX_DEFINITION = 1 << 16  # characters: every list of studies has it, and every observation has its names
 MAX_OPEN = 256  # studies kept in memory; the others are opened again when needed
+
+
+@dataclass(frozen=True)
+class OpenStudy:
+    number: int  # in the database; no other study ever has the same
+    optimizer: Optimizer
 
 
 class Studies(Reader):
     def __init__(self, url: str, processes: int, max_studies: int, max_width: int) -> None:
         self.max_studies, self.max_width = max_studies, max_width
-        self._storage = Storage.of(url, create=True)  # first, because it creates the file
+        self._storage = Storage.of(url, create=True)  # before the reader's: this one creates the file
         super().__init__(url)
-        self._open: OrderedDict[int, Optimizer] = OrderedDict()  # by study; touched by the writing thread only
+        self._open: OrderedDict[str, OpenStudy] = OrderedDict()  # by name; used by the writing thread only
         self._writer = Writer(self._storage.database, self._open.clear)
-        self._workers = Workers(processes)
+        self._workers = Workers(processes, workers.NICENESS)
         self._queues = AskQueues()
 
     def warm_up(self) -> None:
@@ -51,23 +58,25 @@ class Studies(Reader):
     # --- studies ------------------------------------------------------------------------------------------
 
     def check_width(self, width: int) -> None:
-        """To be asked before a space is made: that of a million choices takes hours to check."""
+        """To be called before a space is made: one with a million choices takes hours to check."""
         if width > self.max_width:
             raise ConfigurationError(
-                f"the space has {width} coordinates (a category counts one a choice), "
-                f"and this service takes {self.max_width} at most"
+                f"the space has {width} coordinates (a category counts one per choice), "
+                f"and this service accepts at most {self.max_width}"
             )
 
     async def create(self, name: str, definition: Definition) -> dict[str, Any]:
         if (length := len(json.dumps(definition.to_json()))) > MAX_DEFINITION:
             raise ConfigurationError(
-                f"the definition is {length} characters long, and this service takes {MAX_DEFINITION} at most; "
+                f"the definition is {length} characters long, and this service accepts at most {MAX_DEFINITION}; "
                 "shorten the names and the choices"
             )
 
         def make() -> None:
             if len(self._storage.names()) >= self.max_studies:
-                raise StudyError(f"there are {self.max_studies} studies already, the most that this service keeps")
+                raise StudyError(
+                    f"there are {self.max_studies} studies already, the most that this service keeps; delete one first"
+                )
             self._storage.create(name, definition)
 
         await self._write(make)
@@ -75,7 +84,7 @@ class Studies(Reader):
 
     async def delete(self, name: str) -> None:
         def remove() -> None:
-            self._open.pop(self._storage.identify(name), None)
+            self._open.pop(name, None)
             self._storage.delete(name)
 
         await self._write(remove)
@@ -86,76 +95,100 @@ class Studies(Reader):
     async def ask(self, name: str, lease: float | None) -> Trial:
         async with self._queues.of(name):
             trial = None
-            while trial is None:  # unless another process asked meanwhile
+            while trial is None:  # another process may have asked meanwhile
                 trial = await self._ask(name, lease)
         self.notifier.announce(name)
         return trial
 
     async def _ask(self, name: str, lease: float | None) -> Trial | None:
-        study, plan, packed = await self._write(lambda: self._plan(name))
-        step = await self._workers.do(workers.step, packed)
-        return await self._write(lambda: self._commit(name, study, plan, step, lease))
+        def plan(study: OpenStudy) -> tuple[int, Plan, bytes]:
+            plan = study.optimizer._plan()
+            return study.number, plan, pickle.dumps(plan)
 
-    def _plan(self, name: str) -> tuple[int, Plan, bytes]:
-        plan = self._optimizer(name)._plan()
-        return self._storage.identify(name), plan, pickle.dumps(plan)
+        def commit(study: OpenStudy) -> Trial | None:
+            if study.number != number:  # deleted since, and created again
+                return None
+            return study.optimizer._commit(planned, step, lease)
 
-    def _commit(self, name: str, study: int, plan: Plan, step: Step, lease: float | None) -> Trial | None:
-        """By the optimizer of now: the one that planned may have been put away meanwhile, to make room for others."""
-        if self._storage.identify(name) != study:  # deleted since, and made anew
-            return None
-        return self._optimizer(name)._commit(plan, step, lease)
+        number, planned, packed = await self._change(name, plan)
+        step: Step = await self._workers.do(workers.step, packed)
+        return await self._change(name, commit)
 
     async def tell(
         self,
         name: str,
-        what: str | Mapping[str, Any],
+        trial: str | Mapping[str, Any],
         value: float | None,
         failed: bool,
         time: float | None,
         key: str | None,
     ) -> None:
-        """A value for a trial, by its id, or for parameters."""
+        """Record a value for a trial, by its id, or for parameters."""
 
-        def record() -> None:
-            optimizer = self._optimizer(name)
-            told = optimizer.trial(what) if isinstance(what, str) else what
-            optimizer.tell(told, value, failed=failed, time=time, key=key)
+        def record(study: OpenStudy) -> None:
+            asked = study.optimizer.trial(trial) if isinstance(trial, str) else trial
+            study.optimizer.tell(asked, value, failed=failed, time=time, key=key)
 
-        await self._write(record)
+        await self._change(name, record)
         self.notifier.announce(name)
 
     async def recommend(self, name: str) -> Recommendation:
-        packed, now = await self._write(lambda: self._known(name))
+        def pack(study: OpenStudy) -> tuple[bytes, float]:
+            plan = study.optimizer._plan()
+            return pickle.dumps(plan.engine), plan.now
+
+        packed, now = await self._change(name, pack)
         return await self._workers.do(workers.recommend, packed, now)
 
-    def _known(self, name: str) -> tuple[bytes, float]:
-        plan = self._optimizer(name)._plan()
-        return pickle.dumps(plan.engine), plan.now
-
     async def model(self, name: str) -> dict[str, Any]:
-        return await self._write(lambda: wire.model(self._optimizer(name, to_change=False)))
+        def describe(study: OpenStudy) -> dict[str, Any]:
+            study.optimizer._plan()  # to catch up with other processes
+            return wire.model(study.optimizer)
+
+        return await self._write(lambda: self._with(name, describe))
 
     async def check(self) -> None:
-        """An error unless both the writing thread and the reading one can do their work."""
+        """An error unless both the writing and the reading thread can work."""
         await self._write(self._storage.names)
         await super().check()
 
-    # --- where things run -----------------------------------------------------------------------------------
-
-    def _optimizer(self, name: str, to_change: bool = True) -> Optimizer:
-        study = self._storage.identify(name)  # another process may have deleted it, and made one of the same name
-        optimizer = self._open.get(study) or Optimizer.open(self._storage, name)
-        if to_change and optimizer.definition.clock != "SystemClock":
-            raise StudyError(
-                f"the study {name!r} runs by a {optimizer.definition.clock}, which only its own program can read; "
-                "the service takes those that run by the system's clock"
-            )
-        self._open[study] = optimizer
-        self._open.move_to_end(study)
-        while len(self._open) > MAX_OPEN:
-            self._open.popitem(last=False)
-        return optimizer
+    # --- in the writing thread ----------------------------------------------------------------------------
 
     async def _write(self, operation: Callable[[], T]) -> T:
         return await asyncio.wrap_future(self._writer.submit(operation))
+
+    async def _change(self, name: str, change: Callable[[OpenStudy], T]) -> T:
+        def by_our_clock(study: OpenStudy) -> T:
+            if (clock := study.optimizer.definition.clock) != "SystemClock":
+                raise StudyError(
+                    f"the study {name!r} runs by a {clock}, which only its own program can read; "
+                    "the service accepts studies that run by the system's clock"
+                )
+            return change(study)
+
+        return await self._write(lambda: self._with(name, by_our_clock))
+
+    def _with(self, name: str, use: Callable[[OpenStudy], T]) -> T:
+        """An open study is not looked up: its optimizer notices a deletion when it catches up with the log.
+
+        Another process may have deleted it, and created another of the same name: then that one is used.
+        """
+        study = self._opened(name)
+        try:
+            return use(study)
+        except (StudyError, TrialError):
+            self._open.pop(name, None)
+            if self._storage.identify(name) == study.number:
+                self._open[name] = study
+                raise
+            return use(self._opened(name))
+
+    def _opened(self, name: str) -> OpenStudy:
+        study = self._open.get(name)
+        if study is None:
+            study = OpenStudy(self._storage.identify(name), Optimizer.open(self._storage, name))
+        self._open[name] = study
+        self._open.move_to_end(name)
+        while len(self._open) > MAX_OPEN:
+            self._open.popitem(last=False)
+        return study

@@ -1,40 +1,63 @@
-"""The numbers behind the pictures, from a process of their own, at a lower priority than all others: who looks never
-holds up who asks or tells. Many who look at the same see the same look.
+"""The dashboard's views, from a process of their own at the lowest priority: viewers never slow an ask or a tell.
+Viewers of the same thing share one view.
 """
 
 import asyncio
 import gzip
 import json
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVarTuple
 
 from ebbtide.dashboard.views import Views
 from ebbtide.errors import BusyError, StorageError
 from ebbtide.service.workers import Workers
 from ebbtide.study.storage import Storage
 
-NICENESS = 15  # of the models that are asked for: 10
-KEPT_S = {"study": 0.5, "trail": 0.0}  # for which a look is good enough for others
-MAX_WAITING = 32  # looks
+Ts = TypeVarTuple("Ts")
+NICENESS = 15  # the models of asks have 10
+STUDY_KEPT_S = 0.5  # for viewers who come a moment later
+TRAIL_KEPT_S = 0.0  # each call works out a bit more of it
+MAX_WAITING = 32  # views
 
-_views: dict[str, Views] = {}  # in the process of the viewer
+# --- in the viewer's process --------------------------------------------------------------------------------------
+
+_opened: dict[str, Views] = {}
 
 
-def look(url: str, view: str, name: str, *choices: Any) -> bytes:
-    """A view of a study, as packed JSON."""
-    views = _views.get(url) or _views.setdefault(url, Views(Storage.of(url, read_only=True)))
+def study_view(url: str, name: str, last: int | None, parameter: str | None) -> bytes:
+    with _views(url) as views:
+        return _packed(views.study(name, last, parameter))
+
+
+def trail_view(url: str, name: str, last: int | None) -> bytes:
+    with _views(url) as views:
+        return _packed(views.trail(name, last))
+
+
+@contextmanager
+def _views(url: str) -> Iterator[Views]:
+    views = _opened.get(url) or _opened.setdefault(url, Views(Storage.of(url, read_only=True)))
     try:
-        seen = getattr(views, view)(name, *choices)
+        yield views
     except StorageError:
-        del _views[url]  # the file may be another one next time
+        del _opened[url]  # the next view opens the file again: it may be another one by then
         raise
-    return gzip.compress(json.dumps(seen, allow_nan=False).encode(), 1)
+
+
+def _packed(view: dict[str, Any]) -> bytes:
+    """As gzipped JSON."""
+    return gzip.compress(json.dumps(view, allow_nan=False).encode(), 1)
+
+
+# --- in the service -----------------------------------------------------------------------------------------------
 
 
 class Viewer:
     def __init__(self, url: str) -> None:
         self.url = url
         self._workers = Workers(1, NICENESS)
-        self._looks: dict[tuple[Any, ...], asyncio.Task[bytes]] = {}
+        self._tasks: dict[Hashable, asyncio.Task[bytes]] = {}
 
     def warm_up(self) -> None:
         self._workers.warm_up()
@@ -42,17 +65,24 @@ class Viewer:
     def close(self) -> None:
         self._workers.close()
 
-    async def look(self, view: str, name: str, *choices: Any) -> bytes:
-        key = (view, name, *choices)
-        task = self._looks.get(key)
+    async def study(self, name: str, last: int | None, parameter: str | None) -> bytes:
+        return await self._shared(STUDY_KEPT_S, study_view, self.url, name, last, parameter)
+
+    async def trail(self, name: str, last: int | None) -> bytes:
+        return await self._shared(TRAIL_KEPT_S, trail_view, self.url, name, last)
+
+    async def _shared(self, kept_s: float, view: Callable[[*Ts], bytes], *arguments: *Ts) -> bytes:
+        """The same view is worked out once for all viewers who want it, until `kept_s` after it is done."""
+        key = (view, arguments)
+        task = self._tasks.get(key)
         if task is None:
-            if sum(not each.done() for each in self._looks.values()) >= MAX_WAITING:
+            if sum(not each.done() for each in self._tasks.values()) >= MAX_WAITING:
                 raise BusyError(f"{MAX_WAITING} views are being drawn already; try again in a moment")
-            task = self._looks[key] = asyncio.create_task(self._workers.do(look, self.url, *key))
-            task.add_done_callback(lambda done: self._forget(key, done))
+            task = self._tasks[key] = asyncio.create_task(self._workers.do(view, *arguments))
+            task.add_done_callback(lambda done: self._done(key, done, kept_s))
         return await asyncio.shield(task)  # others may be waiting for it, too
 
-    def _forget(self, key: tuple[Any, ...], done: asyncio.Task[bytes]) -> None:
-        if not done.cancelled():
-            done.exception()  # all who asked may be gone: then nobody else takes notice of it
-        asyncio.get_running_loop().call_later(KEPT_S[key[0]], self._looks.pop, key, None)
+    def _done(self, key: Hashable, task: asyncio.Task[bytes], kept_s: float) -> None:
+        if not task.cancelled():
+            task.exception()  # retrieved here, because every viewer may have left
+        asyncio.get_running_loop().call_later(kept_s, self._tasks.pop, key, None)

@@ -1,4 +1,4 @@
-"""Model work in processes of its own: it never holds up a tell, and what it may do to its process it does there."""
+"""Worker processes, which do the model work: it never holds up a tell, and a crash stays in the worker."""
 
 import asyncio
 import multiprocessing
@@ -6,11 +6,11 @@ import os
 import pickle
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
-from typing import Any, TypeVar
+from contextlib import contextmanager, suppress
+from typing import TypeVar, TypeVarTuple
 
 from ebbtide.errors import WorkerError
 from ebbtide.records import Recommendation
@@ -19,11 +19,12 @@ from ebbtide.study.engine import Engine
 from ebbtide.study.step import Step
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 NICENESS = 10  # a tell goes before a model
-TRIES = 3  # times that work is given to a new process, if the old one dies of it
+TRIES = 3  # with a new worker each, if the one before died
 
 
-# --- what is done there: from bytes, which were made in the thread that may change what they describe -------------
+# --- in a worker: from bytes, pickled by the one thread that may change what they describe ------------------------
 
 
 def step(plan: bytes) -> Step:
@@ -37,25 +38,41 @@ def recommend(engine: bytes, now: float) -> Recommendation:
 
 
 def _warm_up() -> None:
-    import scipy.stats  # noqa: F401 - what the first ask would otherwise wait for
+    import scipy.stats  # noqa: F401 - the first ask would have to wait for it
 
 
 def _begin(niceness: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(os, "nice"):
         os.nice(niceness)
     threading.Thread(target=_end_with_the_server, daemon=True).start()
 
 
 def _end_with_the_server() -> None:
-    """A server that is killed cannot end its processes: they must notice."""
+    """A server that is killed cannot end its workers, so they notice by themselves."""
     if (server := multiprocessing.parent_process()) is not None:
         server.join()
         os._exit(1)
 
 
+# --- in the service -----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _sigint_blocked() -> Iterator[None]:
+    """Ctrl-C is for the server, which ends its workers. A process started here inherits that, from its imports on."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class Workers:
-    def __init__(self, processes: int, niceness: int = NICENESS) -> None:
+    def __init__(self, processes: int, niceness: int) -> None:
         self.processes, self.niceness = processes, niceness
         self._pool = self._open()
 
@@ -64,21 +81,24 @@ class Workers:
         return ProcessPoolExecutor(self.processes, context, initializer=_begin, initargs=(self.niceness,))
 
     def warm_up(self) -> None:
-        """Let the processes import what they need, before somebody waits for it."""
-        with suppress(BrokenProcessPool):  # the next work to be done will notice
+        """Let the workers import what they need before somebody waits for it."""
+        with suppress(BrokenProcessPool):  # the next piece of work will notice
             for _ in range(self.processes):
-                self._pool.submit(_warm_up)
+                with _sigint_blocked():
+                    self._pool.submit(_warm_up)
 
-    async def do(self, work: Callable[..., T], *arguments: Any) -> T:
+    async def do(self, work: Callable[[*Ts], T], *arguments: *Ts) -> T:
         for _ in range(TRIES):
             pool = self._pool
             try:
-                return await asyncio.get_running_loop().run_in_executor(pool, work, *arguments)
+                with _sigint_blocked():
+                    future = asyncio.get_running_loop().run_in_executor(pool, work, *arguments)
+                return await future
             except BrokenProcessPool:
                 if self._pool is pool:  # the first to notice
                     pool.shutdown(wait=False)
                     self._pool = self._open()
-        raise WorkerError("the processes that work on models keep dying; is there enough memory?")
+        raise WorkerError("the worker processes keep dying; is there enough memory?")
 
     def close(self) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)

@@ -1,5 +1,5 @@
-"""The one thread that writes. What waits while it commits is committed together, so that a flush of the disk serves
-many tells; nobody hears of success before the flush.
+"""The one thread that writes. Operations that arrive during a commit are committed together, so that one flush of the
+disk serves many tells; no operation is confirmed before the flush.
 """
 
 import queue
@@ -21,13 +21,13 @@ Entry = tuple[Operation, "Future[Any]"]
 class Writer:
     def __init__(self, database: Database, undone: Callable[[], object]) -> None:
         self.database = database
-        self._undone = undone  # called when a batch was not committed: what was changed in memory is wrong
+        self._undone = undone  # called when a batch was not committed: what it changed in memory is wrong
         self._queue: queue.SimpleQueue[Entry | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
         self._thread.start()
 
     def submit(self, operation: Callable[[], T]) -> "Future[T]":
-        """Run this in the writing thread; done when its transaction is on the disk."""
+        """Run an operation in the writing thread; done when its transaction is on the disk."""
         future: Future[T] = Future()
         self._queue.put((operation, future))
         return future
@@ -54,7 +54,7 @@ class Writer:
                 return
 
     def _commit(self, batch: list[Entry]) -> None:
-        batch = [entry for entry in batch if entry[1].set_running_or_notify_cancel()]  # unless it was called off
+        batch = [entry for entry in batch if entry[1].set_running_or_notify_cancel()]  # unless it was cancelled
         outcomes: list[Callable[[Future[Any]], None]] = []
         try:
             with self.database.transaction():
@@ -67,7 +67,7 @@ class Writer:
 
 
 def _outcome(operation: Operation) -> Callable[["Future[Any]"], None]:
-    """What an operation came to. A disk that fails takes the whole batch with it; anything else is the caller's."""
+    """Run an operation. A failing disk fails the whole batch; any other error is only its own."""
     try:
         result = operation()
     except StorageError:

@@ -1,4 +1,4 @@
-// Axes and frames of figures: the colours of the theme, round numbers, the time that all of them share.
+// Axes and layout of figures: the theme's colours, round numbers, the shared time range.
 "use strict";
 
 Ebbtide.axes = (() => {
@@ -33,7 +33,7 @@ Ebbtide.axes = (() => {
     };
   }
 
-  // A logarithmic axis with a handful of round numbers on it, whether it spans a tenth of a decade or ten.
+  // A logarithmic axis with a handful of round numbers, whether it spans a tenth of a decade or ten decades.
   function logAxis(values, format = number, steps = STEPS) {
     const known = values.filter((each) => each > 0);
     const [low, high] = known.length ? [Math.min(...known), Math.max(...known)] : [0.1, 1];
@@ -45,7 +45,7 @@ Ebbtide.axes = (() => {
 
   const within = (all, low, high) => all.filter((each) => each >= low && each <= high);
   const STEPS = Array.from({ length: 37 }, (_, i) => [1, 2, 5].map((part) => Number(`${part}e${i - 18}`))).flat();
-  // What one counts in when it is seconds: thirds of a minute, quarters of an hour, halves of a day.
+  // Round durations in seconds: thirds of a minute, quarters of an hour, halves of a day.
   const DURATIONS = [
     ...within(STEPS, 0, 5),
     10,
@@ -76,13 +76,13 @@ Ebbtide.axes = (() => {
     return axis(colours, isWall(view) ? "" : "time by the study's clock", {
       ...kind,
       tickangle: 0,
-      automargin: "height", // labels of time never move the ends of their own axis
+      automargin: "height", // time labels never move the ends of their own axis
       hoverformat: isWall(view) ? "%H:%M:%S" : ".5g",
       ...more,
     });
   }
 
-  // All figures of a page share their stretch of time, so that one can be read below the other.
+  // All figures of a page share one time range, so that they can be compared.
   function stretch(view) {
     const times = [...view.observations.time, ...view.asks.time];
     const ends = view.model ? view.model.prediction.time : times;

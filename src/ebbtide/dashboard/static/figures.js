@@ -1,4 +1,4 @@
-// From the numbers of a view to what Plotly draws: each figure is a function of them, and of the theme.
+// From a view to what Plotly draws: each figure is a function of the view and the theme.
 "use strict";
 
 Ebbtide.figures = (() => {
@@ -99,7 +99,7 @@ Ebbtide.figures = (() => {
         line: { color: colours.accent, width: 2 },
         text: mean.map(
           (m, i) =>
-            `<b>${plusMinus(m, std[i])}</b><br>${when(view, time[i])}<br>by the model, at what is recommended now`,
+            `<b>${plusMinus(m, std[i])}</b><br>${when(view, time[i])}<br>by the model, at the current recommendation`,
         ),
         hoverinfo: "text",
       });
@@ -134,10 +134,10 @@ Ebbtide.figures = (() => {
     const latest = told.value.filter((y) => y !== null).at(-1);
     const label =
       `${count(active.length)} active and ${count(removed.length)} removed observations over time; the newest is ${number(latest)}.` +
-      (view.model ? ` The model expects ${number(view.model.recommendation.mean)} of what is recommended now.` : "");
-    const kept = view.stride > 1 ? ` Of the removed, one in ${count(view.stride)} is drawn.` : "";
+      (view.model ? ` The model expects ${number(view.model.recommendation.mean)} at the current recommendation.` : "");
+    const kept = view.stride > 1 ? ` Of the removed ones, one in ${count(view.stride)} is drawn.` : "";
     const caption =
-      (view.model ? `Line: the model at what is recommended now, back through time.` : "") +
+      (view.model ? `Line: the model at the current recommendation, over time.` : "") +
       kept +
       (failed.length ? " Ticks at the bottom: evaluations that failed." : "");
     const keys = [
@@ -153,7 +153,7 @@ Ebbtide.figures = (() => {
     return { data, layout, label, caption, keys };
   }
 
-  // The axis of a parameter, and the place of a value on it. Along a float, rows of a map are evenly spaced.
+  // The axis of a parameter, and the position of a value on it. For a float, the rows of a map are evenly spaced.
   function valueAxis(view, name, colours) {
     const parameter = view.study.space[name];
     if (parameter.type === "categorical") {
@@ -186,8 +186,8 @@ Ebbtide.figures = (() => {
     };
   }
 
-  // What was recommended in the course of time, and is now. Between points that are further apart than the timescale
-  // it may have gone anywhere: there the line breaks.
+  // Past and current recommendations. The line breaks between points that are further apart than the timescale, for the
+  // recommendation may have been anywhere in between.
   function recommended(view, trail, parameter) {
     const best = view.model.recommendation;
     const known = trail ? trail.time.map((t, i) => [t, trail.params[parameter][i]]) : [];
@@ -208,10 +208,10 @@ Ebbtide.figures = (() => {
     return { times, values, broken };
   }
 
-  // Observations on the same step are spread out over it, each always to the same place.
+  // Observations on the same step are spread over it, each always to the same position.
   const aside = (line) => 0.6 * ((line * 0.618034) % 1) - 0.3;
 
-  // A grid that is known to be even is smoothed by the browser; otherwise every pixel would be worked out here.
+  // The browser smooths a grid that is known to be even; otherwise Plotly would compute every pixel.
   function grid(view, time, rows, { steps, uneven }) {
     const first = moments(view, [time[0]])[0],
       step = (time[1] - time[0]) * (isWall(view) ? 1000 : 1);
@@ -291,8 +291,8 @@ Ebbtide.figures = (() => {
     const label = `The model's ${what} over time and ${parameter}, with ${count(active.length)} active observations as dots and ${count(removed.length)} removed ones as crosses. Recommended now: ${value(best.params[parameter])}.`;
     const caption =
       (Object.keys(told.params).length > 1
-        ? "The other parameters are held at what is recommended now; observations are drawn where they lie along this one."
-        : "") + (trace.broken ? " What was recommended is joined where two points are closer than the timescale." : "");
+        ? "The other parameters are held at the current recommendation; observations are drawn at their value of this one."
+        : "") + (trace.broken ? " Recommendations are joined where they are closer in time than the timescale." : "");
     return {
       data,
       layout,
@@ -312,7 +312,7 @@ Ebbtide.figures = (() => {
       x = moments(view, time);
     const hover = time.map(
       (t, i) =>
-        `<b>${count(active[i])}</b> active<br>${count(removed[i])} removed since the point before<br>${when(view, t)}`,
+        `<b>${count(active[i])}</b> active<br>${count(removed[i])} removed since the previous point<br>${when(view, t)}`,
     );
     const data = [
       { type: "bar", x, y: removed, name: "removed", marker: { color: colours.faint }, hoverinfo: "skip", yaxis: "y2" },
@@ -359,7 +359,7 @@ Ebbtide.figures = (() => {
   function relevance(view) {
     const scores = view.model && view.model.relevance;
     if (view.model && !scores)
-      return { empty: "To this algorithm no observation is ever stale: it has no kernel in time." };
+      return { empty: "For this algorithm no observation is ever stale: it has no kernel in time." };
     if (!scores || !scores.line.length) return { empty: "Shown once the model has observations to score." };
     const colours = theme();
     const positive = scores.score.filter((score) => score > 0),
@@ -383,7 +383,7 @@ Ebbtide.figures = (() => {
       data,
       layout,
       label,
-      caption: `How far the predictions from now on would move without each observation, relative to losing all. The lowest goes first: that of ${when(view, scores.time[lowest])}.`,
+      caption: `How far future predictions would move without each observation, relative to losing all of them. The lowest is removed first: the one of ${when(view, scores.time[lowest])}.`,
     };
   }
 
@@ -423,7 +423,7 @@ Ebbtide.figures = (() => {
       data,
       layout,
       label: `Over time; now ${newest.slice(0, 12).join(", ")}.`,
-      caption: columns.length > 1 ? `Drawn out: ${columns[0].name}; the others on hover.` : "",
+      caption: columns.length > 1 ? `Solid line: ${columns[0].name}; hover over the others to see their names.` : "",
     };
   }
 
@@ -436,12 +436,12 @@ Ebbtide.figures = (() => {
       [{ name: "timescale", values: view.asks.timescale }],
       "",
       (each) => span(each, isWall(view)),
-      "Fitted once enough was told.",
+      "Shown once there are enough observations to fit it.",
       isWall(view) ? DURATIONS : STEPS,
     );
   }
 
-  // Coordinates of the unit cube, by name: a category has one a choice.
+  // Coordinates of the unit cube, by name: a category has one per choice.
   function coordinates(space) {
     return Object.entries(space).flatMap(([name, parameter]) =>
       parameter.type === "categorical" ? parameter.choices.map((choice) => `${name}: ${value(choice)}`) : [name],
@@ -456,12 +456,12 @@ Ebbtide.figures = (() => {
       columns.map((values, i) => ({ name: names[i], values })),
       "share of the range",
       number,
-      "Fitted once enough was told.",
+      "Shown once there are enough observations to fit it.",
     );
   }
 
   const noise = (view) =>
-    course(view, [{ name: "deviation", values: view.asks.noise }], "deviation", number, "Fitted once enough was told.");
+    course(view, [{ name: "deviation", values: view.asks.noise }], "deviation", number, "Shown once there are enough observations to fit it.");
 
   const response = (view) =>
     course(
@@ -469,7 +469,7 @@ Ebbtide.figures = (() => {
       [{ name: "response", values: view.asks.response }],
       "",
       (each) => span(each, isWall(view)),
-      "Shown once the clock could tell how long an ask takes.",
+      "Shown once an ask has taken measurable time.",
       isWall(view) ? DURATIONS : STEPS,
     );
 

@@ -1,11 +1,11 @@
-// Numbers, spans of time and names, as people read them.
+// Numbers, durations and names as text.
 "use strict";
 
 const Ebbtide = {};
 
 Ebbtide.format = (() => {
   const DIGITS = 4;
-  const written = new Intl.NumberFormat("en", { maximumSignificantDigits: 15 }); // made once: that takes far longer than its use
+  const written = new Intl.NumberFormat("en", { maximumSignificantDigits: 15 }); // made once, for it is slow to make
 
   function number(value) {
     if (value === null || value === undefined) return "–";
@@ -14,7 +14,7 @@ Ebbtide.format = (() => {
     return written.format(Number(value.toPrecision(Math.max(DIGITS, Math.ceil(Math.log10(size + 1))))));
   }
 
-  // A mean and its deviation: two digits of the one, and as many places of the other.
+  // A mean and its deviation: the deviation with two digits, the mean with as many places.
   function uncertain(mean, deviation) {
     const places = deviation > 0 ? 1 - Math.floor(Math.log10(deviation)) : DIGITS;
     if (places > 8 || places < -5) return [number(mean), number(deviation)];
@@ -28,7 +28,7 @@ Ebbtide.format = (() => {
   // A parameter's value, or a choice of any type, as text.
   const value = (given) => (typeof given === "number" ? number(given) : String(given));
 
-  // A span on the clock of a study: seconds, or whatever a clock of its own counts.
+  // A duration by the study's clock: in seconds, or in whatever unit its own clock counts.
   function span(amount, wall) {
     if (amount === null || amount === undefined) return "–";
     if (!wall) return number(amount);
@@ -59,7 +59,7 @@ Ebbtide.format = (() => {
 
   const two = (part) => String(part).padStart(2, "0");
 
-  // Local time to the millisecond, in the shape that a date axis takes.
+  // Local time to the millisecond, in the format of a date axis.
   function exact(time) {
     const date = new Date(time * 1000);
     const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
@@ -67,11 +67,11 @@ Ebbtide.format = (() => {
     return `${day} ${clock}.${String(date.getMilliseconds()).padStart(3, "0")}`;
   }
 
-  // A name as Plotly must get it: it takes tags, entities, $formulas$ and %{templates} for what they look like.
+  // A name for Plotly, which would interpret tags, entities, $formulas$ and %{templates}.
   const ENTITIES = { "&": "&amp;", "<": "&lt;", ">": "&gt;", $: "&#36;", "%": "&#37;" };
   const plain = (text) => String(text).replace(/[&<>$%]/g, (sign) => ENTITIES[sign]);
 
-  // A word of a shell's command line.
+  // An argument for a shell command.
   const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
 
   return { number, uncertain, count, value, span, ago, exact, plain, quoted };

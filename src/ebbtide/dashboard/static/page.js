@@ -8,7 +8,7 @@
   const path = location.pathname,
     named = path.startsWith("/view/") ? decodeURIComponent(path.slice("/view/".length)) : null;
   const name = written ? written.name : named;
-  if (written) find("home").removeAttribute("href"); // there is no list to go back to
+  if (written) find("home").removeAttribute("href"); // a report has no list to go back to
   let redraw = () => {};
   setUpTheme(() => redraw());
   setUpCopying();

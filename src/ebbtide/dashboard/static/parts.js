@@ -1,5 +1,5 @@
-// What every page is made of: elements, the theme, moments that grow older, the status, the token. Names only ever
-// become text.
+// What every page is made of: elements, the theme, ages of moments, the status, the token. Names only ever become
+// text, never markup.
 "use strict";
 
 Ebbtide.parts = (() => {
@@ -43,7 +43,7 @@ Ebbtide.parts = (() => {
       try {
         localStorage.setItem("ebbtide theme", find("theme").value);
       } catch {
-        /* a page from a file may not keep it */
+        /* a page from a file may not store it */
       }
       dress();
       redraw();
@@ -55,9 +55,9 @@ Ebbtide.parts = (() => {
     dress();
   }
 
-  // --- words that many places need ----------------------------------------------------------------------------------
+  // --- shared parts -------------------------------------------------------------------------------------------------
 
-  // A moment, as how long ago it was; the exact one on hover. It grows older by itself.
+  // A moment, as how long ago it was, with the exact time on hover. It is updated every second.
   function moment(time, wall) {
     if (time === null || time === undefined) return element("span", "never");
     if (!wall) return element("span", number(time));
@@ -111,12 +111,12 @@ Ebbtide.parts = (() => {
       `curl ${quoted(location.origin + path)} -H 'Content-Type: application/json'${token} \\\n  -d ${quoted(json)}`;
   }
 
-  // A service with a token: ask for it, then begin again.
+  // Ask for the service's token, then begin again.
   function askForToken(begin) {
     const form = find("token");
-    if (!form.hidden) return; // another request was refused, too
+    if (!form.hidden) return; // another request was also refused
     for (const id of ["studies", "study", "problem"]) find(id).hidden = true;
-    form.querySelector(".wrong").textContent = source.hasToken() ? "That was not it." : "";
+    form.querySelector(".wrong").textContent = source.hasToken() ? "That token is wrong." : "";
     source.dropToken();
     form.hidden = false;
     form.querySelector("input").focus();

@@ -1,10 +1,10 @@
-// Where the numbers come from: a running service, or the report that they were written into.
+// Where the views come from: a running service, or the report that contains them.
 "use strict";
 
 Ebbtide.source = (() => {
   const RETRY_MS = [500, 1000, 2000, 4000]; // between attempts to reach the service again
-  const SILENT_MS = 40000; // without a word, not even that all is well: the line is dead
-  const LONGEST_ID = 1 << 16; // characters of the stream that are kept to find the last id in
+  const SILENT_MS = 40000; // without even a comment: the connection is dead
+  const LONGEST_ID = 1 << 16; // characters of the stream that are kept to find the last id
   const KEY = "ebbtide token";
 
   class Refused extends Error {
@@ -38,7 +38,8 @@ Ebbtide.source = (() => {
     return reached(answer.json());
   };
 
-  // Call `news` with how much was asked and told whenever something happened, `connected` when the line stands, `lost` when it does not.
+  // Calls `news` with the numbers of asks and tells when something happened, `connected` when the connection is open,
+  // `lost` when it is not.
   async function follow(name, { news, connected, lost, refused }) {
     for (let attempt = 0; ; attempt += 1) {
       const ending = new AbortController();
@@ -91,11 +92,11 @@ Ebbtide.source = (() => {
     const report = JSON.parse(document.getElementById("report").textContent);
     return {
       study: async (name, last, parameter) => {
-        const { view, maps } = report.windows[last ?? "all"];
+        const { view, maps } = report.lengths[last ?? "all"];
         const map = Object.hasOwn(maps, parameter) ? maps[parameter] : Object.values(maps)[0];
         return view.model ? { ...view, model: { ...view.model, map } } : view;
       },
-      trail: async (name, last) => report.windows[last ?? "all"].trail,
+      trail: async (name, last) => report.lengths[last ?? "all"].trail,
       name: report.name,
       made: report.made,
     };

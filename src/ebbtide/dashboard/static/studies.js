@@ -7,7 +7,7 @@ Ebbtide.studies = (() => {
   const { find, element, row, mode, source, moment, status, command, askForToken } = Ebbtide.parts;
   const LIST_MS = 5000;
 
-  const algorithm = (study) => (typeof study.algorithm === "string" ? study.algorithm : "its own");
+  const algorithm = (study) => (typeof study.algorithm === "string" ? study.algorithm : "custom");
 
   async function show() {
     document.title = "Studies · ebbtide";
@@ -31,7 +31,7 @@ Ebbtide.studies = (() => {
     empty.hidden = studies.length > 0;
     if (!studies.length) {
       if (mode === "file") {
-        empty.querySelector("p").textContent = "There is no study in this file yet.";
+        empty.querySelector("p").textContent = "This file has no studies.";
         empty.querySelector(".command").hidden = true;
       } else
         command(empty, "/studies", {

@@ -1,4 +1,4 @@
-// The page of one study: what is chosen, what is known, and putting it into the document.
+// The page of one study: its choices, its view, and how both get into the document.
 "use strict";
 
 Ebbtide.study = (() => {
@@ -7,13 +7,13 @@ Ebbtide.study = (() => {
   const { find, element, row, mode, written, source, moment, status, problem, command, askForToken } = Ebbtide.parts;
   const { algorithm } = Ebbtide.studies;
 
-  const REFRESH_MS = 1000; // between two looks at most, and three times as long as a look takes
-  const IDLE_MS = 15000; // time passes for the model even if nothing happens
-  const LENGTHS = [250, 1000, 5000, null]; // observations to show; null: all
+  const REFRESH_MS = 1000; // between two views at least, and three times as long as a view takes
+  const IDLE_MS = 15000; // the model changes with time even if nothing happens
+  const LENGTHS = [250, 1000, 5000, null]; // observations to show; null means all
   const NEWEST = 7;
   const CONFIG = { displayModeBar: false, responsive: true, showTips: false, doubleClick: "reset" };
 
-  // --- choices, kept in the address ---------------------------------------------------------------------------
+  // --- choices, kept in the URL -------------------------------------------------------------------------------
 
   const choices = new URLSearchParams(location.hash.slice(1));
   function choose(name, chosen) {
@@ -32,7 +32,7 @@ Ebbtide.study = (() => {
     objective: "Objective",
     map: "What the model believes",
     size: "Dataset",
-    relevance: "Relevance of what is active",
+    relevance: "Relevance of active observations",
     timescale: "Timescale",
     lengthscale: "Lengthscales",
     noise: "Noise",
@@ -53,7 +53,7 @@ Ebbtide.study = (() => {
 
   const pause = () => new Promise((resolve) => setTimeout(resolve));
 
-  // Plotly takes a second to begin. It is fetched at once, but begins when the words are there; a report holds it itself.
+  // Plotly takes a second to start. It is fetched at once, but starts after the text is shown; a report contains it.
   const address = document.documentElement.dataset.plotly;
   const complete = new Promise((resolve) => addEventListener("load", resolve));
   let fetched = complete,
@@ -104,9 +104,9 @@ Ebbtide.study = (() => {
     constructor(name) {
       this.name = name;
       this.view = this.trail = null;
-      this.looking = this.again = this.trailing = false;
+      this.fetching = this.again = this.trailing = false;
       this.timer = 0;
-      this.heard = [0, 0]; // what was asked and told, by the stream
+      this.heard = [0, 0]; // asks and tells, according to the stream
       [this.inSight, this.drawn, this.stale] = [new Set(), new Set(), new Set()];
     }
 
@@ -114,7 +114,7 @@ Ebbtide.study = (() => {
       document.title = `${this.name} · ebbtide`;
       find("crumb").textContent = ` / ${this.name}`;
       find("study").querySelector("h1").textContent = this.name;
-      this.look();
+      this.refresh();
       if (written) {
         status("", "");
         return;
@@ -123,7 +123,7 @@ Ebbtide.study = (() => {
       source.follow(this.name, {
         connected: () => {
           status("live", "live");
-          this.look();
+          this.refresh();
         },
         news: (asked, told) => {
           this.heard = [asked, told];
@@ -132,14 +132,14 @@ Ebbtide.study = (() => {
         lost: () =>
           status(
             this.view
-              ? "Connection lost; trying again. What is shown is what was known"
+              ? "Connection lost; trying again. The page shows the last known state"
               : "Cannot reach the service; trying again",
             "lost",
           ),
         refused: (error) => this.refused(error),
       });
       document.addEventListener("visibilitychange", () => {
-        if (!document.hidden) this.look();
+        if (!document.hidden) this.refresh();
       });
     }
 
@@ -149,60 +149,60 @@ Ebbtide.study = (() => {
       return problem("The service refused", error.message);
     }
 
-    // Look again, but not more often than what is seen can be taken in.
+    // Fetch the view again, but not more often than a person can follow.
     soon() {
       if (this.timer || document.hidden) return;
-      const wait = Math.max(REFRESH_MS, 3 * (this.took ?? 0)) - (performance.now() - (this.looked ?? -Infinity));
+      const wait = Math.max(REFRESH_MS, 3 * (this.took ?? 0)) - (performance.now() - (this.fetched ?? -Infinity));
       this.timer = setTimeout(
         () => {
           this.timer = 0;
-          this.look();
+          this.refresh();
         },
         Math.max(0, wait),
       );
     }
 
-    async look() {
-      if (this.looking) {
+    async refresh() {
+      if (this.fetching) {
         this.again = true;
         return;
       }
-      this.looking = true;
-      const began = (this.looked = performance.now());
+      this.fetching = true;
+      const began = (this.fetched = performance.now());
       const last = chosenLast(),
         parameter = choices.get("parameter");
       try {
         const view = await source.study(this.name, last, parameter);
-        this.behind = view.study.asked < this.heard[0] || view.study.told < this.heard[1]; // others' look, a moment old
+        this.behind = view.study.asked < this.heard[0] || view.study.told < this.heard[1]; // a shared view, a moment old
         if (this.trail?.last !== last) this.trail = null;
         this.view = { ...view, last };
         await this.show();
-        this.follow(last);
+        this.fetchTrail(last);
       } catch (error) {
         if (error instanceof Refused && error.status === 422 && choices.has("parameter")) {
           choices.delete("parameter");
           this.again = true;
         } else if (error instanceof Refused && error.status < 500) this.refused(error);
         else if (error instanceof Lost || error instanceof Refused)
-          this.soon(); // the line is down, which the stream says, or too much is asked
+          this.soon(); // the connection is lost, which the stream reports, or the service is busy
         else throw error;
       } finally {
         this.took = performance.now() - began;
-        this.looking = false;
+        this.fetching = false;
       }
       clearTimeout(this.idle);
       if (!written)
         this.idle = setTimeout(() => {
-          if (!document.hidden) this.look();
+          if (!document.hidden) this.refresh();
         }, IDLE_MS);
       if (this.again) {
         this.again = false;
-        this.look();
+        this.refresh();
       } else if (this.behind) this.soon();
     }
 
-    // The recommendations of the past come a few at a time.
-    async follow(last) {
+    // Past recommendations come a few at a time.
+    async fetchTrail(last) {
       if (this.trailing || !this.view.model || this.view.study.told === 0) return;
       this.trailing = true;
       try {
@@ -212,7 +212,7 @@ Ebbtide.study = (() => {
           if (chosenLast() !== last) return;
           const grown = this.trail?.last !== last || trail.time.at(-1) !== this.trail.time.at(-1);
           this.trail = { ...trail, last };
-          if (grown || !trail.missing) this.draw("map"); // not for each of the few that come in between
+          if (grown || !trail.missing) this.draw("map"); // not for each part that comes in between
         } while (trail.missing);
       } catch (error) {
         if (!(error instanceof Refused) && !(error instanceof Lost)) throw error;
@@ -241,15 +241,15 @@ Ebbtide.study = (() => {
       this.showNewest();
       this.showGuards();
       find("best").hidden = find("map").hidden = !model;
-      await pause(); // the words can be read before Plotly begins,
+      await pause(); // the text can be read before Plotly starts,
       await plotly();
-      await pause(); // and before the first picture
+      await pause(); // and before the first figure
       await this.redraw();
     }
 
-    // One figure at a time, so that the page answers in between; those out of sight when they come into it.
+    // One figure at a time, so that the page stays responsive; those out of sight when they are scrolled into view.
     async redraw() {
-      if (!window.Plotly || !this.view || this.view.study.told === 0) return; // Plotly draws what is shown when it begins
+      if (!window.Plotly || !this.view || this.view.study.told === 0) return; // everything is drawn once Plotly has started
       const turn = (this.turn = (this.turn ?? 0) + 1);
       this.stale = new Set(Object.keys(FIGURES));
       for (const id of Object.keys(FIGURES)) {
@@ -269,7 +269,7 @@ Ebbtide.study = (() => {
       );
     }
 
-    watchSight() {
+    trackSight() {
       const observer = new IntersectionObserver(
         (changes) => {
           for (const { target, isIntersecting } of changes) {
@@ -325,8 +325,8 @@ Ebbtide.study = (() => {
         box = find("first").querySelector(".command");
       box.hidden = mode !== "service" || !Ebbtide.figures.isWall(this.view);
       hint.textContent = box.hidden
-        ? "The pictures come with the first observation."
-        : "Ask what to measure, or tell what you have measured; this line tells a first value:";
+        ? "Figures appear with the first observation."
+        : "Ask what to measure, or tell what you measured. This command tells a first value:";
       if (box.hidden) return;
       const params = Object.fromEntries(
         Object.entries(this.view.study.space).map(([name, parameter]) => [name, middle(parameter)]),
@@ -352,7 +352,7 @@ Ebbtide.study = (() => {
           }),
         );
       caption.replaceChildren(
-        "Expected value ± deviation, by the model, as of ",
+        "Expected value ± deviation by the model, as of ",
         moment(best.time, Ebbtide.figures.isWall(this.view)),
         ".",
       );
@@ -419,11 +419,11 @@ Ebbtide.study = (() => {
     find("last").value = chosenLast() ?? "all";
     find("last").addEventListener("change", () => {
       choose("last", find("last").value);
-      page.look();
+      page.refresh();
     });
     find("parameter").addEventListener("change", () => {
       choose("parameter", find("parameter").value);
-      page.look();
+      page.refresh();
     });
     for (const radio of document.querySelectorAll("input[name=kind]")) {
       radio.checked = radio.value === chosenKind();
@@ -434,12 +434,12 @@ Ebbtide.study = (() => {
     }
   }
 
-  // Begin to show a study; what to do when the theme changes.
+  // Show a study; returns what to do when the theme changes.
   function show(name) {
     const page = new StudyPage(name);
     fetchPlotly();
     setUpFigures();
-    page.watchSight();
+    page.trackSight();
     setUpChoices(page);
     page.begin();
     return () => page.redraw();

@@ -1,10 +1,8 @@
 """The routes, as an ASGI application."""
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
 
 from fastapi import APIRouter, FastAPI, Response
 from fastapi.responses import PlainTextResponse
@@ -13,16 +11,17 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from ebbtide import wire
 from ebbtide.service.errors import ERRORS, answer_errors
 from ebbtide.service.metrics import Metrics
-from ebbtide.service.middleware import LOOPBACK, App, Limits, Middleware
+from ebbtide.service.middleware import LOOPBACK, Limits, Middleware
 from ebbtide.service.reader import Reader
-from ebbtide.service.routes_pages import is_public, pages
-from ebbtide.service.routes_read import health, reads
-from ebbtide.service.routes_write import verbs
+from ebbtide.service.recorder import Recorder
+from ebbtide.service.routes_pages import is_public, page_routes
+from ebbtide.service.routes_read import health_routes, read_routes
+from ebbtide.service.routes_write import write_routes
 from ebbtide.service.studies import Studies
 from ebbtide.study.storage.database import path_of
 from ebbtide.version import __version__
 
-# Not at once: a service that is started again and again must not spend itself on processes.
+# Not at once: a service that is restarted again and again must not spend its time on starting processes.
 WARM_UP_AFTER_S = 0.5
 VIEWER_AFTER_S = 3.0
 
@@ -35,7 +34,8 @@ def application(
     any_address: bool = False,
     processes: int = 1,
     limits: Limits | None = None,
-) -> App:
+    access_log: bool = False,
+) -> Recorder:
     """The service of the studies in `storage`. Without a token it must be reachable from this machine only."""
     if token is not None:
         wire.check_token(token)
@@ -43,31 +43,31 @@ def application(
     studies = Studies(storage, processes, limits.studies, limits.width)
     metrics = Metrics()
     app = _app(studies, {WARM_UP_AFTER_S: studies.warm_up, VIEWER_AFTER_S: studies.viewer.warm_up})
-    app.include_router(verbs(studies, limits))
-    app.include_router(reads(studies, limits))
-    app.include_router(health(studies))
-    app.include_router(_for_prometheus(studies, metrics))
-    app.include_router(pages(studies, "service"))
+    app.include_router(write_routes(studies, limits))
+    app.include_router(read_routes(studies, limits))
+    app.include_router(health_routes(studies))
+    app.include_router(_metrics_route(studies, metrics))
+    app.include_router(page_routes(studies, "service"))
     answer_errors(app, str(path_of(storage)))
     _document_token(app)
-    return Middleware(
-        _measured(app, metrics), token=token, hosts=hosts, any_address=any_address, limits=limits, is_public=is_public
-    )
+    guarded = Middleware(app, token=token, hosts=hosts, any_address=any_address, limits=limits, is_public=is_public)
+    return Recorder(guarded, metrics, access_log)
 
 
-def looking(storage: str) -> App:
-    """The pages of the studies in `storage`, for this machine; nothing can be changed there."""
+def read_only_application(storage: str) -> Recorder:
+    """The dashboard of the studies in `storage`, for this machine; it can change nothing."""
     reader, limits = Reader(storage), Limits()
     app = _app(reader, {0.0: reader.viewer.warm_up})
-    app.include_router(reads(reader, limits))
-    app.include_router(health(reader))
-    app.include_router(pages(reader, "file"))
+    app.include_router(read_routes(reader, limits))
+    app.include_router(health_routes(reader))
+    app.include_router(page_routes(reader, "file"))
     answer_errors(app, str(path_of(storage)))
-    return Middleware(_measured(app, Metrics()), token=None, hosts=LOOPBACK, any_address=False, limits=limits)
+    guarded = Middleware(app, token=None, hosts=LOOPBACK, any_address=False, limits=limits)
+    return Recorder(guarded, Metrics())
 
 
 def _app(reader: Reader, later: Mapping[float, Callable[[], None]]) -> FastAPI:
-    """`later` is what is to be done so many seconds after the start."""
+    """`later` maps seconds after the start to what is to be done then."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -81,15 +81,15 @@ def _app(reader: Reader, later: Mapping[float, Callable[[], None]]) -> FastAPI:
     return FastAPI(
         title="ebbtide",
         version=__version__,
-        description="Bayesian optimization for objectives that drift: ask for a query, tell its value, for weeks.",
+        description="Bayesian optimization for objectives that drift: ask what to try, tell what you measured.",
         lifespan=lifespan,
-        docs_url=None,  # its page would be fetched from elsewhere
+        docs_url=None,  # it would fetch its scripts from another site
         redoc_url=None,
-        redirect_slashes=False,  # one path each; what is not there is not there
+        redirect_slashes=False,  # one path per route
     )
 
 
-def _for_prometheus(studies: Studies, metrics: Metrics) -> APIRouter:
+def _metrics_route(studies: Studies, metrics: Metrics) -> APIRouter:
     routes = APIRouter(tags=["service"], responses=ERRORS)
 
     @routes.get(
@@ -105,29 +105,7 @@ def _for_prometheus(studies: Studies, metrics: Metrics) -> APIRouter:
 
 
 def _document_token(app: FastAPI) -> None:
-    """The gate looks at the token; the document says so, for those who generate clients from it."""
+    """The middleware checks the token; the OpenAPI document says so, for generated clients."""
     document = app.openapi()
     document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     document["security"] = [{"token": []}, {}]  # or none, where the service has none
-
-
-def _measured(app: App, metrics: Metrics) -> App:
-    """Count what is answered, by route; what matches none is counted together."""
-
-    async def measured(scope: Any, receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:
-        if scope["type"] != "http":
-            await app(scope, receive, send)
-            return
-        began = time.perf_counter()
-
-        async def noting(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                route = getattr(scope.get("route"), "path", "other")
-                method = scope["method"] if route != "other" else "other"
-                metrics.answered(method, route, message["status"], time.perf_counter() - began)
-                message["headers"] = [*message["headers"], (b"x-content-type-options", b"nosniff")]
-            await send(message)
-
-        await app(scope, receive, noting)
-
-    return measured

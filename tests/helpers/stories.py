@@ -1,0 +1,93 @@
+"""Stored studies to look at: `Story`, made once with all that may happen to a study, and small ones."""
+
+import json
+import shutil
+import sqlite3
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+import ebbtide as eb
+from ebbtide.dashboard.views import Views
+from ebbtide.study.storage import Storage
+
+SPACE = {"x": eb.Float(0.0, 1.0), "k": eb.Int(1, 6)}
+
+N_INITIAL = 30
+
+NEWEST = 7  # observations in the page's table of what was told last
+
+
+def url(path):
+    return f"sqlite:///{path}"
+
+
+def drifting(params, t):
+    return float(np.sin(3.0 * params["x"] + t / 7.0) + 0.1 * params.get("k", 0))
+
+
+@dataclass
+class Story:
+    """What the optimizer reported while the study was made."""
+
+    path: Path
+    asked: list[eb.Asked] = field(default_factory=list)
+    told_before: list[int] = field(default_factory=list)  # lines, by ask
+    asked_before: list[int] = field(default_factory=list)  # asks, by line
+    recommended: dict[int, eb.Recommendation] = field(default_factory=dict)  # right after an ask
+    history: list[eb.Observation] = field(default_factory=list)
+
+    @property
+    def active(self):
+        return [line for line, told in enumerate(self.history) if told.active]
+
+    @property
+    def removals(self):
+        """(ask, line), from the file itself."""
+        with closing(sqlite3.connect(self.path)) as connection:
+            return connection.execute("SELECT ask, line FROM removals ORDER BY ask, line").fetchall()
+
+    def copy(self, folder):
+        """The study in a file of its own."""
+        return Path(shutil.copy(self.path, folder / "s.db"))
+
+
+@contextmanager
+def looking_at(path):
+    with closing(Storage.of(url(path), read_only=True)) as storage:
+        yield Views(storage)
+
+
+def made(path, steps=8, algorithm="w-dbo", space=None, name="edge", close=True, **changes):
+    """A small study of a few asks and tells."""
+    options = {"clock": eb.ManualClock(), "seed": 3, "n_initial": 3} | changes
+    opt = eb.Optimizer(space or {"x": eb.Float(0.0, 1.0)}, algorithm=algorithm, storage=url(path), name=name, **options)
+    go_on(opt, steps)
+    if close:
+        opt.close()
+    return opt
+
+
+def go_on(opt, steps):
+    trials = []
+    for _ in range(steps):
+        trial = opt.ask()
+        if isinstance(opt.clock, eb.ManualClock):
+            opt.clock.advance(max(0.0, trial.time - opt.clock.now()))
+        opt.tell(trial, drifting(trial.params, trial.time % 1000.0))
+        if isinstance(opt.clock, eb.ManualClock):
+            opt.clock.advance(0.7)
+        trials.append(trial)
+    return trials
+
+
+def trail_of(views, last=None, name="edge"):
+    """All of a trail, and how much was missing after each call."""
+    trail, missing = views.trail(name, last), []
+    while trail["missing"]:
+        missing.append(trail["missing"])
+        trail = views.trail(name, last)
+    json.dumps(trail, allow_nan=False)
+    return trail, [*missing, 0]
