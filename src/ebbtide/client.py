@@ -26,6 +26,7 @@ from ebbtide.errors import ConfigurationError, EbbtideError, ServiceError, Study
 from ebbtide.records import Observation, Recommendation, Trial
 from ebbtide.space import Parameter, Space
 from ebbtide.study.definition import Direction, check_same
+from ebbtide.study.tells import never_asked
 
 PASSING = (429, 502, 503, 504)  # a status that may be another one in a moment
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.5
@@ -207,7 +208,9 @@ class RemoteStudy:
 
     def trial(self, trial_id: str) -> Trial:
         """A trial that was asked for, by its id."""
-        return Trial(**self._call("GET", f"/trials/{urllib.parse.quote(trial_id, safe='')}"))
+        if not (isinstance(trial_id, str) and trial_id.isascii() and trial_id.isalnum()):  # it is a part of the path
+            raise never_asked(trial_id)
+        return Trial(**self._call("GET", f"/trials/{trial_id}"))
 
     @cached_property
     def clock(self) -> "ServiceClock":

@@ -27,7 +27,6 @@ from ebbtide.errors import (
     ConfigurationError,
     ObservationError,
     SnapshotError,
-    TrialError,
 )
 from ebbtide.gp.arrays import Array
 from ebbtide.records import Asked, Event, Model, Observation, Recommendation, Told, Trial
@@ -225,10 +224,7 @@ class Optimizer:
 
     def trial(self, trial_id: str) -> Trial:
         """A trial that was asked for, by its id."""
-        asked = self._log.trial(trial_id)
-        if asked is None:
-            raise TrialError(f"trial {trial_id!r} was never asked for; use an id that ask() gave")
-        return replace(asked, params=dict(asked.params))
+        return tells.asked_under(self._log, trial_id)
 
     # --- pure reads ---------------------------------------------------------------------------------------
 

@@ -60,6 +60,8 @@ def answer_errors(app: FastAPI, path: str) -> None:
 
     def refused(request: Request, error: Exception) -> Response:
         status = next(status for kind, status in STATUS if isinstance(error, kind))
+        if isinstance(error, TrialError) and request.method == "GET":
+            status = 404  # nothing is contradicted: there is no such trial
         headers = {"Retry-After": "1"} if status == 503 else None
         failure = error if status == 503 and not isinstance(error, BusyError) else None
         message = str(error)

@@ -7,9 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from ebbtide import wire
+from ebbtide.records import Trial
 from ebbtide.service.queues import Notifier
 from ebbtide.service.viewer import Viewer
 from ebbtide.study.storage import Page, Storage, Summary
+from ebbtide.study.tells import asked_under
 
 T = TypeVar("T")
 PAGE_CHARACTERS = 1 << 24  # of a page: observations with long names and choices come fewer at a time
@@ -35,6 +37,9 @@ class Reader:
 
     async def study(self, name: str) -> dict[str, Any]:
         return await self.read(lambda storage: wire.study(storage.summary(name)))
+
+    async def trial(self, name: str, trial_id: str) -> Trial:
+        return await self.read(lambda storage: asked_under(storage.log(name), trial_id))
 
     async def page(self, name: str, start: int, limit: int, active: bool | None) -> Page:
         def page(storage: Storage) -> Page:

@@ -49,6 +49,10 @@ def read_routes(reader: Reader, limits: Limits) -> APIRouter:
         lines = [wire.observation(line, observation) for line, observation in page.observations]
         return JSONResponse({"observations": lines, "next": page.next})
 
+    @routes.get("/{name}/trials/{trial_id}", response_model=schemas.Trial, responses=UNKNOWN, summary="One trial")
+    async def trial(name: str, trial_id: str) -> Response:
+        return JSONResponse(wire.trial(await reader.trial(name, trial_id)))
+
     streams = 0
 
     @routes.get(

@@ -1,7 +1,7 @@
 """What may be told: values, times and keys, and whether something was told before."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ebbtide.checks import as_finite, is_text
@@ -89,6 +89,18 @@ def checked_key(key: Any) -> str | None:
     if key is not None and not (isinstance(key, str) and 0 < len(key) <= MAX_KEY and is_text(key)):
         raise ObservationError(f"key={key!r}: give a string of 1 to {MAX_KEY} characters, a new one for each tell")
     return key
+
+
+def asked_under(log: Log, trial_id: str) -> Trial:
+    """The trial with this id; an error if there is none."""
+    asked = log.trial(trial_id)
+    if asked is None:
+        raise never_asked(trial_id)
+    return replace(asked, params=dict(asked.params))
+
+
+def never_asked(trial_id: object) -> TrialError:
+    return TrialError(f"trial {trial_id!r} was never asked for; use an id that ask() gave")
 
 
 def asked_before(log: Log, trial: Trial) -> Trial:
