@@ -37,7 +37,7 @@ format: .venv/.installed
 
 # A service killed 1,000 times while clients ask and tell: is everything confirmed there, once?
 chaos: .venv/.installed
-	$(BIN)/python -W ignore perf/chaos.py --kills 1000
+	$(BIN)/python -W ignore tests/helpers/chaos.py --kills 1000
 
 # Speed beside the peers, measured in one run.
 perf: .venv-perf/.installed

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from measured_tables import averages, data, means, overall, speed_ratios
+from measured_tables import average, averages, data, error, mean, means, overall, regret, speed_ratios
 
 from ebbtide import benchmarks
 from ebbtide.experiments import paper, statistics
 from ebbtide.experiments.pace import CALIBRATIONS
-from ebbtide.experiments.tables import with_error
 
 WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 SIX = list(paper.ALGORITHMS)
@@ -116,27 +115,6 @@ def integrations() -> None:
 
 
 # --- the paper's evaluation ---------------------------------------------------------------------------------------
-
-
-def regret(problem: str, algorithm: str = "w-dbo", form: str | None = None) -> str:
-    """A mean of the table, in its own precision or in another."""
-    compared = statistics.compare(data("table"), "average_regret")
-    mean, error = (frame.at[problem, algorithm] for frame in (compared.means, compared.errors))
-    return with_error(mean, error).partition(" ±")[0] if form is None else format(mean, form)
-
-
-def error(problem: str, algorithm: str = "w-dbo") -> str:
-    compared = statistics.compare(data("table"), "average_regret")
-    return with_error(compared.means.at[problem, algorithm], compared.errors.at[problem, algorithm]).partition("± ")[2]
-
-
-def average(*names: str) -> tuple[str, ...]:
-    found = averages()
-    return tuple(f"{found[name]:.2f}" for name in names)
-
-
-def mean(measure: str, problem: str, algorithm: str = "w-dbo", form: str = ".0f") -> str:
-    return format(means(measure).at[problem, algorithm], form)
 
 
 def the_table() -> None:
