@@ -1,10 +1,10 @@
-"""W-DBO tracks a moving optimum, live in the terminal; then a summary, and a picture in out/demo.png.
+"""W-DBO tracks a moving optimum, live in the terminal; then a comparison, and a picture in out/demo.png.
 
     make demo
 
-One parameter x, one objective with two hills that drift and take turns in being the higher one, measured with noise
-for two simulated minutes. Computing takes simulated time too, the longer the more observations are kept, as it does in
-a live system: 0.3 s + 3 ms an observation. Every run is seeded: the summary is the same every time.
+The objective has one parameter x and two hills that drift; which of them is higher changes. It is measured with noise
+for two simulated minutes. Each step takes simulated time, as in a live system: 0.3 s, plus 3 ms for each observation
+that the model keeps. Every run is seeded, so the comparison is the same every time.
 """
 
 import argparse
@@ -12,7 +12,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import matplotlib
+if __name__ == "__main__":  # a sign of life before the imports, which are slow on a cold disk
+    print("ebbtide: W-DBO tracks a moving optimum. Loading …", flush=True)
+
 import numpy as np
 from rich.console import Console, Group
 from rich.live import Live
@@ -22,9 +24,6 @@ from rich.text import Text
 
 import ebbtide as eb
 
-matplotlib.use("Agg")
-from matplotlib import pyplot as plt
-
 DURATION, NOISE, WIDTH = 120.0, 0.1, 64
 SPACE = {"x": eb.Float(0.0, 1.0)}
 GRID = np.linspace(0.0, 1.0, 501)
@@ -33,7 +32,7 @@ Array = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 
 def landscape(x: Array | float, t: Array | float) -> Array:
-    """Two hills that drift; the higher one becomes the lower one half way."""
+    """Two hills that drift; half way through, the higher one has become the lower one."""
     first = 0.35 + 0.25 * np.sin(2.0 * np.pi * np.asarray(t) / 80.0)
     second = 0.75 + 0.15 * np.cos(2.0 * np.pi * np.asarray(t) / 50.0)
     tide = 0.4 * np.cos(2.0 * np.pi * np.asarray(t) / DURATION)
@@ -42,13 +41,13 @@ def landscape(x: Array | float, t: Array | float) -> Array:
 
 
 def optimum(t: float) -> tuple[float, float]:
-    """Where the best x is at time t, and how good it is."""
+    """The best x at time t, and its value."""
     values = landscape(GRID, t)
     return float(GRID[values.argmax()]), float(values.max())
 
 
 def compute_time(n: int) -> float:
-    """Simulated seconds that a step takes with n observations."""
+    """How many simulated seconds a step takes with n observations."""
     return 0.3 + 0.003 * n
 
 
@@ -58,7 +57,7 @@ Watcher = Callable[[eb.Optimizer, eb.Trial, float, float], None]
 def optimize(
     algorithm: str | eb.Algorithm, seed: int, watch: Watcher | None = None
 ) -> tuple[eb.Optimizer, list[float]]:
-    """Two simulated minutes of ask and tell; the optimizer and the regret of every query."""
+    """Ask and tell for two simulated minutes; return the optimizer and the regret of every query."""
     clock = eb.ManualClock()
     optimizer = eb.Optimizer(SPACE, direction="maximize", algorithm=algorithm, clock=clock, seed=seed)
     rng = np.random.default_rng(seed)
@@ -77,16 +76,17 @@ def optimize(
 
 
 def random_search(seed: int) -> list[float]:
+    """The regret of every query when x is drawn at random."""
     rng = np.random.default_rng(seed)
     times = np.arange(0.0, DURATION, compute_time(0))
     return [optimum(t)[1] - float(landscape(rng.random(), t)) for t in times]
 
 
-# --- what a person sees -----------------------------------------------------------------------------------
+# --- what you see -----------------------------------------------------------------------------------------
 
 
 class Screen:
-    """The live view: where the optimum is, where the optimizer is, and what it remembers."""
+    """The live view: where the optimum is, what the optimizer tries, and how much it remembers."""
 
     def __init__(self, console: Console, live: Live | None, pace: float) -> None:
         self.console, self.live, self.pace = console, live, pace
@@ -96,7 +96,7 @@ class Screen:
         if self.live is not None:
             self.live.update(self._panel(opt, trial, response, regret))
             time.sleep(self.pace)
-        elif trial.time >= self.next_line:  # no terminal: a line every ten simulated seconds
+        elif trial.time >= self.next_line:  # not a terminal: one line every ten simulated seconds
             self.next_line += 10.0
             self.console.print(
                 f"t = {trial.time:5.1f} s   optimum at {optimum(trial.time)[0]:.2f}, "
@@ -130,8 +130,9 @@ def _strip(label: str, mark: str, style: str, position: float) -> Text:
     return Text(label) + Text("·" * cell, "dim") + Text(mark, style) + Text("·" * (WIDTH - 1 - cell), "dim")
 
 
-def summary(console: Console, seeds: int, first: list[float], optimizer: eb.Optimizer) -> None:
-    table = Table(title=f"Average regret over {DURATION:.0f} s (lower is better), {seeds} seeds")
+def compare(console: Console, seeds: int, first: list[float], optimizer: eb.Optimizer) -> None:
+    """A table: W-DBO, the same algorithm without forgetting, and random search."""
+    table = Table(title=f"Average regret over {DURATION:.0f} s (lower is better); seeds per method: {seeds}")
     for column in ("", "regret", "queries", "observations kept"):
         table.add_column(column, justify="right" if column else "left")
     runs = {"W-DBO": [(first, len(optimizer.dataset))]}
@@ -148,7 +149,12 @@ def summary(console: Console, seeds: int, first: list[float], optimizer: eb.Opti
 
 
 def picture(optimizer: eb.Optimizer, path: Path) -> None:
-    """Time × x: the posterior mean as contours, active dots, removed crosses, the true optimum as a line."""
+    """Over time and x: the posterior mean, active observations (dots), removed ones (crosses), the true optimum."""
+    import matplotlib  # only here: the live view does not wait for it
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
     times, xs = np.linspace(0.0, DURATION, 161), np.linspace(0.0, 1.0, 81)
     mean = np.array([optimizer.predict([{"x": float(x)} for x in xs], time=float(t))[0] for t in times]).T
     figure, axes = plt.subplots(figsize=(9.0, 4.5), layout="constrained")
@@ -159,7 +165,7 @@ def picture(optimizer: eb.Optimizer, path: Path) -> None:
     axes.scatter(*gone, marker="x", s=16, linewidths=0.8, color="black", label=f"removed as stale ({gone.shape[1]})")
     axes.scatter(*kept, s=18, color="#d55e00", edgecolors="white", linewidths=0.4, label=f"active ({kept.shape[1]})")
     where = np.array([optimum(t)[0] for t in times])
-    where[1:][np.abs(np.diff(where)) > 0.1] = np.nan  # the optimum jumps from hill to hill: no line between
+    where[1:][np.abs(np.diff(where)) > 0.1] = np.nan  # no line where the optimum jumps from hill to hill
     axes.plot(times, where, color="#56b4e9", linewidth=2.5, label="true optimum")
     axes.axvline(DURATION, color="black", linewidth=1.0)
     axes.set(xlabel="time (s)", ylabel="x", xlim=(0.0, DURATION * 1.01), ylim=(-0.02, 1.02))
@@ -172,9 +178,9 @@ def picture(optimizer: eb.Optimizer, path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("out/demo.png"), help="where the picture goes")
-    parser.add_argument("--seeds", type=int, default=3, help="runs of each method in the summary")
-    parser.add_argument("--pace", type=float, default=0.04, help="seconds to look at each step, on a terminal")
+    parser.add_argument("--out", type=Path, default=Path("out/demo.png"), help="file for the picture")
+    parser.add_argument("--seeds", type=int, default=3, help="number of runs of each method in the comparison")
+    parser.add_argument("--pace", type=float, default=0.04, help="seconds to show each step, on a terminal")
     chosen = parser.parse_args()
     console = Console()
     if console.is_terminal:
@@ -182,9 +188,10 @@ def main() -> None:
             optimizer, regrets = optimize("w-dbo", 0, Screen(console, live, chosen.pace).show)
     else:
         optimizer, regrets = optimize("w-dbo", 0, Screen(console, None, 0.0).show)
-    summary(console, chosen.seeds, regrets, optimizer)
+    console.print("Comparing with an optimizer that never forgets, and with random search …")
+    compare(console, chosen.seeds, regrets, optimizer)
     picture(optimizer, chosen.out)
-    console.print(f"The picture: {chosen.out}")
+    console.print(f"Picture: {chosen.out}")
 
 
 if __name__ == "__main__":

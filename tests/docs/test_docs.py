@@ -1,9 +1,10 @@
-"""The documentation is run, and knows every guard, warning and public name."""
+"""The documentation is run, and covers every guard, warning, command and public name."""
 
+import ast
 import configparser
 import json
-import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -12,15 +13,19 @@ import tomllib
 from pathlib import Path
 from typing import get_args
 
-import matplotlib.image
 import pytest
+from click.testing import CliRunner
+from helpers.serving import served
 
 import ebbtide as eb
+from ebbtide.cli.commands import ebbtide
 from ebbtide.guards import Guard
 
 ROOT = Path(__file__).parents[2]
+DEMO = ROOT / "examples" / "demo.py"
 PAGES = ["README.md", "CONTRIBUTING.md", *(str(p.relative_to(ROOT)) for p in sorted((ROOT / "docs").rglob("*.md")))]
-INTEGRATIONS = ["docs/botorch.md", "docs/optuna.md"]  # run by tests/integrations, where torch and Optuna are
+ELSEWHERE = {"docs/botorch.md", "docs/optuna.md", "docs/service.md"}  # in tests/integrations; below, with a service
+SLOW = {"docs/experiments.md", "docs/guide/policies.md"}
 
 
 def text(page):
@@ -35,23 +40,32 @@ def python_blocks(page):
     return blocks(page, "python")
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if python_blocks(page) and page not in INTEGRATIONS])
+def run(page, edit=str):
+    """Run a page's Python blocks from top to bottom, in this process."""
+    namespace = {"__name__": "__main__"}  # a block that starts processes is guarded as in a script
+    for block in python_blocks(page):
+        exec(compile(edit(block), page, "exec"), namespace)
+
+
+RUNNABLE = [
+    pytest.param(page, marks=[pytest.mark.slow] if page in SLOW else [])
+    for page in PAGES
+    if python_blocks(page) and page not in ELSEWHERE
+]
+
+
+# Dask leaves sockets and event loops that are still closing when a test ends.
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("page", RUNNABLE)
 def test_the_code_of_a_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code = python_blocks(page)
-    if any("__main__" in block for block in code):  # it starts processes, so it is a script
-        (tmp_path / "page.py").write_text("\n".join(code), encoding="utf-8")
-        subprocess.run([sys.executable, "page.py"], check=True, timeout=300)
-        return
-    namespace = {"__name__": "page"}
-    for block in code:
-        exec(compile(block, page, "exec"), namespace)
+    run(page)
 
 
 def test_there_is_code_to_run():
     assert len(python_blocks("README.md")) >= 1
     assert len([page for page in PAGES if python_blocks(page)]) >= 15
-    assert all(python_blocks(page) for page in INTEGRATIONS)
+    assert all(python_blocks(page) for page in ELSEWHERE | SLOW)
 
 
 def test_the_readmes_example_has_ten_lines():
@@ -67,9 +81,12 @@ def test_the_policy_of_the_guide_is_short_and_forgets():
     assert len([line for line in policy.splitlines() if line.strip()]) <= 10
     namespace = {"__name__": "page"}
     exec(compile(block, "docs/guide/policies.md", "exec"), namespace)
-    outcome = eb.experiments.run("eggholder", namespace["mine"], seed=0)
-    ages = [o.removed_at - o.time for o in outcome.history if o.removed_at is not None]
-    assert len(ages) > 100
+    protocol = eb.experiments.Protocol(duration=120.0)
+    history = eb.experiments.run("eggholder", namespace["mine"], seed=0, protocol=protocol).history
+    removed = [o.removed_at for o in sorted(history, key=lambda o: o.time)]
+    gone = [at for at in removed if at is not None]
+    assert 40 < len(gone) < len(removed)
+    assert removed[: len(gone)] == sorted(gone)  # the oldest go first, and what is active is the newest
 
 
 @pytest.mark.parametrize("name", [*eb.algorithms.names(), *eb.benchmarks.names()])
@@ -105,16 +122,40 @@ def test_links_between_pages_lead_somewhere(page):
         assert ((ROOT / page).parent / target).exists(), target
 
 
-def test_the_demo_runs_without_a_terminal_and_draws_its_picture(tmp_path):
+@pytest.mark.slow
+def test_the_demo_runs_without_a_terminal_and_draws_its_picture(tmp_path, monkeypatch, capsys):
+    import matplotlib.image
+
     picture = tmp_path / "demo.png"
-    command = [sys.executable, str(ROOT / "examples" / "demo.py"), "--seeds", "1", "--out", str(picture)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
-    assert "never forgetting" in done.stdout
-    assert "t = 110" in done.stdout
+    monkeypatch.setattr(sys, "argv", [str(DEMO), "--seeds", "1", "--out", str(picture)])
+    runpy.run_path(str(DEMO), run_name="__main__")
+    shown = capsys.readouterr().out
+    assert "never forgetting" in shown
+    assert "t = 110" in shown
     pixels = matplotlib.image.imread(picture)
     assert pixels.shape[0] > 400
     assert pixels.shape[1] > 800
     assert pixels.std() > 0.1  # not a blank page
+
+
+def test_the_demo_says_something_before_it_imports_anything_heavy():
+    """Without any installed package it fails, but only after its first line."""
+    done = subprocess.run([sys.executable, "-S", "-E", str(DEMO)], capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith("ebbtide")
+    assert "ModuleNotFoundError" in done.stderr
+
+
+def test_the_demo_needs_only_its_extra():
+    """`make demo` installs the package and its extra `demo`, and nothing else."""
+    project = tomllib.loads(text("pyproject.toml"))["project"]
+    required = [*project["dependencies"], *project["optional-dependencies"]["demo"]]
+    imports = [node for node in ast.walk(ast.parse(DEMO.read_text())) if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = {
+        name.partition(".")[0]
+        for node in imports
+        for name in ([node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
+    }
+    assert names - sys.stdlib_module_names - {"ebbtide"} <= {re.match(r"[a-z]+", each)[0] for each in required}
 
 
 def console_lines(page):
@@ -123,31 +164,52 @@ def console_lines(page):
     return [(part.partition("\n")[0], part.partition("\n")[2].strip()) for block in parts for part in block]
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not there")
-def test_the_commands_of_the_service_page_work_as_printed(tmp_path):
-    """A service, curl against it, and the shell against its file, while it runs."""
-    (tmp_path / "space.toml").write_text(blocks("docs/service.md", "toml")[0], encoding="utf-8")
-    serve, *lines = [
-        line for line in console_lines("docs/service.md") if not line[0].startswith(("pip", "EBBTIDE_TOKEN"))
-    ]
-    lines = [line for line in lines if not line[0].startswith("ebbtide tune")]  # never ends
-    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    server = subprocess.Popen(serve[0].split(), cwd=tmp_path, env=environment, stdout=subprocess.PIPE)
-    try:
-        assert b"http://127.0.0.1:8411" in server.stdout.readline(), "is the port taken?"
-        for command, shown in lines:
-            done = subprocess.run(
-                command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60
-            )
-            assert done.returncode == 0, (command, done.stderr)
-            answer = json.loads(done.stdout or "{}")
-            assert "error" not in answer, command
-            assert not shown or answer.keys() == json.loads(shown).keys()
-        assert len(lines) == 8
-    finally:
-        server.terminate()
-        server.wait(timeout=60)
-        server.stdout.close()
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    """The command that the service page starts with, on a free port."""
+    folder = tmp_path_factory.mktemp("service")
+    (folder / "space.toml").write_text(blocks("docs/service.md", "toml")[0], encoding="utf-8")
+    (serve,) = [command for command, _ in console_lines("docs/service.md") if command.startswith("ebbtide serve")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        with served(folder, *shlex.split(serve)[2:]) as server:
+            yield server
+
+
+def on_its_port(server):
+    """What the page prints with the default port, with the server's instead."""
+    return lambda printed: re.sub(r"(?<=:)8411\b", str(server.port), printed)
+
+
+@pytest.mark.slow
+def test_the_code_of_the_service_page_runs_from_top_to_bottom(service, monkeypatch):
+    monkeypatch.chdir(service.folder)
+    run("docs/service.md", on_its_port(service))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_the_commands_of_the_service_page_work_as_printed(service, monkeypatch):
+    """curl against the service, and the shell against its file, while it runs."""
+    monkeypatch.chdir(service.folder)
+    left_out = ("pip", "ebbtide serve", "EBBTIDE_TOKEN", "ebbtide tune")  # setting up, and what never ends
+    lines = [line for line in console_lines("docs/service.md") if not line[0].startswith(left_out)]
+    for command, shown in lines:
+        program, *words = shlex.split(on_its_port(service)(command))
+        answer = json.loads(curl(words) if program == "curl" else shell(words))
+        assert "error" not in answer, command
+        assert not shown or answer.keys() == json.loads(shown).keys()
+    assert len(lines) == 8
+
+
+def curl(words):
+    return subprocess.run(["curl", *words], capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def shell(words):
+    done = CliRunner().invoke(ebbtide, words)
+    assert done.exit_code == 0, (words, done.output)
+    return done.stdout
 
 
 SHOWN = [(page, command) for page in PAGES for command, _ in console_lines(page)]
@@ -155,9 +217,7 @@ SHOWN = [(page, command) for page in PAGES for command, _ in console_lines(page)
 
 @pytest.mark.parametrize(("page", "command"), SHOWN, ids=[command[:40] for _, command in SHOWN])
 def test_every_command_that_is_shown_is_one(page, command, tmp_path, monkeypatch):
-    """Commands of ours are parsed with all their options, make's targets and pip's extras exist."""
-    from ebbtide.cli.commands import ebbtide
-
+    """Our commands are parsed with all their options; make's targets and pip's extras exist."""
     monkeypatch.chdir(tmp_path)
     for name in ("space.toml", "tuner.db"):
         (tmp_path / name).touch()
@@ -184,9 +244,7 @@ def test_files_that_are_shown_can_be_read():
 
 
 def test_every_command_and_option_is_documented():
-    """In the help, that is, and every command on a page."""
-    from ebbtide.cli.commands import ebbtide
-
+    """Every command is on a page and has a help text."""
     pages = "".join(map(text, PAGES))
     assert [name for name in ebbtide.commands if f"ebbtide {name}" not in pages] == []
     assert [name for name, command in ebbtide.commands.items() if not command.help] == []

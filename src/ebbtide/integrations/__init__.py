@@ -1,1 +1,1 @@
-"""Joins to libraries that people already use. Each module needs its own: `ebbtide[botorch]`, `ebbtide[optuna]`."""
+"""Integrations with other libraries. Each module needs its own extra: `ebbtide[botorch]`, `ebbtide[optuna]`."""

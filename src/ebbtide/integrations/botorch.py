@@ -1,4 +1,4 @@
-"""Forgetting for BoTorch: which observations of a fitted model are stale, in anybody's loop.
+"""Forgetting for BoTorch: which observations of a fitted model are stale, in your own loop.
 
     budget = RemovalBudget()
     while True:
@@ -8,9 +8,9 @@
         train_X, train_Y = train_X[keep], train_Y[keep]
         ...                                                  # condition on what is left, acquire, measure
 
-Inputs are taken as the model sees them (after its input transform) and values after its outcome transform, in float64.
+Inputs are used as the model sees them (after its input transform), values after its outcome transform, in float64.
 A kernel λ·k_S·k_T of RBF and Matérn factors, ARD or not, has its integrals in closed form; one ARD RBF over space and
-time, BoTorch's default, is such a product. Any other kernel goes through the bound by quadrature.
+time, BoTorch's default, is such a product. For any other kernel the bound is computed by quadrature.
 """
 
 import copy
@@ -31,15 +31,14 @@ from ebbtide.gp.kernels.stationary import Stationary
 from ebbtide.gp.linalg import factorize, invert, one_blas_thread
 from ebbtide.parts.staleness import WassersteinBudget
 
-DECAYED = float(
-    np.exp(-0.5)
-)  # what is left of a correlation after one l_T, where no kernel says what l_T is: as of RBF
-HORIZON = 3.0  # timescales over which the predictions matter, where there is no closed form
-LAGS = np.geomspace(1e-4, 1e4, 401)  # spans of the data among which such an l_T is looked for
+# Without a closed form, l_T is the lag after which this much correlation is left, as for an RBF after one lengthscale.
+DECAYED = float(np.exp(-0.5))
+HORIZON = 3.0  # timescales over which predictions matter, if there is no closed form
+LAGS = np.geomspace(1e-4, 1e4, 401)  # where to look for such an l_T, in spans of the data
 
 
 class RemovalBudget:
-    """How much may be forgotten: Algorithm 1's b, which grows with time and pays for removals. One for each loop."""
+    """How much may be forgotten: Algorithm 1's b, which grows with time and pays for removals. Use one per loop."""
 
     def __init__(
         self, alpha: float = 0.25, *, method: Method = "bound", min_active: int = 10, max_active: int = 1000
@@ -51,8 +50,8 @@ class RemovalBudget:
 def prune(model: Any, now: float, budget: RemovalBudget, time_dim: int = -1) -> Tensor:
     """The indices of the observations to keep, in their order; the caller rebuilds the model from them.
 
-    The scale of time must not depend on what is kept: give `Normalize` its bounds. Otherwise what is forgotten shortens
-    it, which shortens l_T, which forgets more (a warning tells).
+    The scale of time must not depend on what is kept: give `Normalize` its bounds. Otherwise forgetting shortens that
+    scale, which shortens l_T, so more is forgotten (a warning says so).
     """
     seen = _read(model, now, time_dim)
     _warn_of_a_learned_scale(model, time_dim)
@@ -66,7 +65,7 @@ def prune(model: Any, now: float, budget: RemovalBudget, time_dim: int = -1) -> 
 
 
 def relevance(model: Any, now: float, time_dim: int = -1, method: Method = "bound") -> Tensor:
-    """How much each observation of a fitted model still matters from `now` on, as `eb.relevance` has it."""
+    """How much each observation of a fitted model still matters from `now` on; the same scores as `eb.relevance`."""
     with one_blas_thread():
         scores = _read(model, now, time_dim).criterion(method).scores()
     return torch.as_tensor(scores, device=model.train_targets.device)
@@ -77,12 +76,12 @@ def relevance(model: Any, now: float, time_dim: int = -1, method: Method = "boun
 
 @dataclass(frozen=True)
 class _Seen:
-    """A model's data and belief as NumPy; times as the model sees them, but for `present` and `timescale`."""
+    """A model's data and posterior in NumPy; times as the model sees them, except for `present` and `timescale`."""
 
     X: Array
     t: Array
-    residuals: Array  # values less the prior mean
-    noise: Array  # a variance each
+    residuals: Array  # values minus the prior mean
+    noise: Array  # one variance per observation
     kernel: Kernel
     now: float
     horizon: float | None
@@ -99,15 +98,13 @@ class _Seen:
 def _read(model: Any, now: float, time_dim: int) -> _Seen:
     if not isinstance(model, gpytorch.models.ExactGP) or model.train_inputs is None:
         raise ConfigurationError(
-            f"{type(model).__name__} is no exact GP with data: give a SingleTaskGP, or another ExactGP"
+            f"{type(model).__name__} is no exact GP with data: pass a SingleTaskGP or another ExactGP"
         )
     if model.train_targets.ndim != 1:
         shape = tuple(model.train_targets.shape)
-        raise ConfigurationError(
-            f"the model's values have shape {shape}: forgetting takes a model of one output, not a batch"
-        )
+        raise ConfigurationError(f"the model's values have shape {shape}: pass a model with one output, not a batch")
     training = model.training
-    model.eval()  # only then has a BoTorch model put its inputs through its transform
+    model.eval()  # only then are a BoTorch model's inputs transformed
     try:
         with torch.no_grad():
             return _read_evaluating(model, now, time_dim)
@@ -123,9 +120,9 @@ def _warn_of_a_learned_scale(model: Any, time_dim: int) -> None:
         indices = getattr(part, "indices", None)
         if getattr(part, "learn_coefficients", False) and (indices is None or time in indices.tolist()):
             warnings.warn(
-                f"{type(part).__name__} learns the scale of time from the observations that are left, so that "
-                "forgetting shortens it, and l_T with it, until next to nothing is left: pass bounds=, or leave "
-                "time out",
+                f"{type(part).__name__} learns the scale of time from the observations that are left, so "
+                "forgetting shortens it, and l_T with it, until almost nothing is left: pass bounds=, or leave "
+                "time out of the transform",
                 EbbtideWarning,
                 stacklevel=3,
             )
@@ -135,7 +132,7 @@ def _read_evaluating(model: Any, now: float, time_dim: int) -> _Seen:
     inputs = model.train_inputs[0]
     n, width = inputs.shape
     if not -width <= time_dim < width:
-        raise ConfigurationError(f"time_dim={time_dim}: the model has {width} inputs; give the number of one of them")
+        raise ConfigurationError(f"time_dim={time_dim}: the model has {width} inputs; pass the index of one of them")
     time = time_dim % width
     clock, t = _Clock(model, time), _numpy(inputs[:, time])
     moment = clock.seen(now)
@@ -155,7 +152,7 @@ def _read_evaluating(model: Any, now: float, time_dim: int) -> _Seen:
 
 
 def _belief(covariance: Any, inputs: Array, time: int) -> tuple[Array, Kernel, float, float | None]:
-    """Where the observations are in space, the kernel, l_T, and the horizon, if the kernel does not imply it."""
+    """The observations' positions in space, the kernel, l_T, and the horizon, if the kernel needs one."""
     width, t = inputs.shape[1], inputs[:, time]
     product = _product(covariance, width, time)
     if product is not None:
@@ -172,7 +169,7 @@ def _belief(covariance: Any, inputs: Array, time: int) -> tuple[Array, Kernel, f
 
 
 def _box(X: Array) -> tuple[Array, Array]:
-    """The space that predictions matter over: in each coordinate the unit interval, or what the data spans beyond."""
+    """Where predictions matter: in each coordinate the unit interval, or the data's range if it goes beyond that."""
     low, high = X.min(axis=0), X.max(axis=0)
     within = (low >= 0.0) & (high <= 1.0)
     wide = np.maximum(high, np.nextafter(low, np.inf))
@@ -200,7 +197,7 @@ class _Clock:
         moved = way(row)
         if moved.shape != row.shape:
             raise ConfigurationError(
-                f"{type(self.transform).__name__} changes the number of inputs: which one is time?"
+                f"{type(self.transform).__name__} changes the number of inputs, so time_dim is ambiguous"
             )
         return float(moved[..., self.time])
 
@@ -219,14 +216,14 @@ def _span(t: Array) -> float:
 
 @dataclass(frozen=True)
 class _Factor:
-    """An RBF (nu is None) or a Matérn, with the lengthscale of each input that it looks at."""
+    """An RBF (nu is None) or a Matérn, with the lengthscale of each of its inputs."""
 
     nu: float | None
     lengthscales: dict[int, float]
 
 
 def _product(kernel: Any, width: int, time: int) -> tuple[list[int], SpaceTimeKernel] | None:
-    """The inputs that k_S looks at, and λ·k_S·k_T; None if the kernel is no such product."""
+    """The inputs of k_S, and λ·k_S·k_T; None if the kernel is no such product."""
     try:
         scale, factors = _factors(kernel, width)
         columns, spatial = _combined([f for f in factors if set(f.lengthscales) - {time}], set(range(width)) - {time})
@@ -237,11 +234,11 @@ def _product(kernel: Any, width: int, time: int) -> tuple[list[int], SpaceTimeKe
 
 
 class _NoProductError(Exception):
-    """The kernel is no product of a spatial and a temporal one, of the kinds that have closed forms."""
+    """The kernel is not a product of one in space and one in time with closed forms."""
 
 
 def _factors(kernel: Any, width: int) -> tuple[float, list[_Factor]]:
-    """λ, and the factors whose product the kernel is. (A subclass may be anything.)"""
+    """λ, and the factors of the kernel. (Exact types only: a subclass may be anything.)"""
     kind = type(kernel)
     if kind is gpytorch.kernels.ScaleKernel:
         scale, factors = _factors(kernel.base_kernel, width)
@@ -258,7 +255,7 @@ def _factors(kernel: Any, width: int) -> tuple[float, list[_Factor]]:
 
 
 def _combined(factors: list[_Factor], inputs: set[int]) -> tuple[list[int], Stationary]:
-    """One stationary kernel of some inputs. RBFs multiply and part freely: their 1/l² add up. A Matérn does neither."""
+    """One stationary kernel of some inputs. RBFs can be multiplied and split (their 1/l² add up); Matérns cannot."""
     if len(factors) == 1 and factors[0].nu is not None and set(factors[0].lengthscales) <= inputs:
         columns = list(factors[0].lengthscales)
         return columns, Matern(factors[0].nu, tuple(factors[0].lengthscales.values()))
@@ -270,7 +267,7 @@ def _combined(factors: list[_Factor], inputs: set[int]) -> tuple[list[int], Stat
 
 
 class _Any:
-    """A kernel of gpytorch as it is: space scaled to the box that holds the data, or to the unit cube if that does."""
+    """Any gpytorch kernel, with space scaled from `_box` to the unit cube."""
 
     def __init__(self, kernel: Any, inputs: Array, space: list[int], time: int) -> None:
         self.kernel = copy.deepcopy(kernel).double().eval()
@@ -288,7 +285,7 @@ class _Any:
         return torch.as_tensor(inputs)
 
     def timescale(self, t: Array) -> float:
-        """The lag after which an observation in the middle of the box has lost what an RBF loses in one l_T."""
+        """The lag after which the correlation in the middle of the box has fallen to `DECAYED`."""
         times = np.append(0.0, LAGS * _span(t)) + t.max()
         covariance = self(
             np.full((len(times), len(self.space)), 0.5), times, np.full((len(times), len(self.space)), 0.5), times

@@ -1,12 +1,12 @@
-"""Optuna studies that never end: a sampler that follows a moving optimum and forgets what is stale.
+"""Optuna studies that never end: a sampler that follows a moving optimum and forgets stale observations.
 
     study = optuna.create_study(storage=..., sampler=EbbtideSampler())
     study.optimize(objective, timeout=...)          # for weeks
     recommend(study).params                         # the best now; study.best_trial is the best ever
 
-Trials are never deleted. Each ask leaves a note on its trial, in Optuna's own storage: what it proposed, which trials
-it forgot, and the state that the next ask starts from. So a study goes on after a restart from its last note and the
-trials since, several workers share one active set, and nothing is replayed.
+Trials are never deleted. Each ask leaves a note on its trial, in Optuna's own storage: the parameters that it proposed,
+the trials that it forgot, and the state from which the next ask starts. So after a restart a study continues from its
+last note and the trials since then, several processes share one active set, and nothing is replayed.
 """
 
 import hashlib
@@ -35,9 +35,9 @@ from ebbtide.study.definition import Definition, Direction, checked_algorithm, c
 from ebbtide.study.engine import Engine
 from ebbtide.study.state import State
 
-NOTE = "ebbtide:ask"  # the system attribute of a trial with what its ask worked out
-TIME = "ebbtide:time"  # the user attribute with which a person may date a trial that was measured elsewhere
-WORKED_OUT = {"_lock", "_record", "_read_for", "_belief"}  # what a copy of a sampler finds out by itself
+NOTE = "ebbtide:ask"  # a system attribute of a trial: the note of its ask
+TIME = "ebbtide:time"  # a user attribute that dates a trial measured elsewhere
+WORKED_OUT = {"_lock", "_record", "_read_for", "_belief"}  # what a copy of a sampler computes again
 RECENT = 50  # completed trials whose common parameters are modelled
 
 SearchSpace = dict[str, BaseDistribution]
@@ -46,9 +46,9 @@ SearchSpace = dict[str, BaseDistribution]
 class EbbtideSampler(BaseSampler):  # type: ignore[misc]
     """A sampler for objectives that drift.
 
-    Parameters that the newest 50 completed trials have in common are searched together, with the distributions that the
-    newest of them has; others, conditional ones say, go to `independent_sampler` (at random by default). Failed and
-    pruned trials, and values that are not finite, are not modelled; running trials are kept away from.
+    Parameters that the newest 50 completed trials have in common are sampled together, with the distributions of the
+    newest trial; others, such as conditional ones, go to `independent_sampler` (random by default). Failed and pruned
+    trials, and values that are not finite, are not modelled. New trials keep away from running ones.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class EbbtideSampler(BaseSampler):  # type: ignore[misc]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._forget_all()  # all that was known is in the study's storage
+        self._forget_all()  # everything is in the study's storage
 
     # --- what Optuna calls ----------------------------------------------------------------------------------------
 
@@ -109,7 +109,7 @@ class EbbtideSampler(BaseSampler):  # type: ignore[misc]
         return sampler.sample_independent(study, trial, param_name, param_distribution)
 
     def _at_random(self, trial: FrozenTrial, name: str) -> RandomSampler:
-        """Keyed by the trial and the name, as all our random numbers are: a restart repeats none."""
+        """Random numbers keyed by the trial and the name, so a restart repeats none."""
         key = np.random.SeedSequence([self.seed, trial.number, zlib.crc32(name.encode())])
         return RandomSampler(seed=int(key.generate_state(1)[0]))
 
@@ -118,18 +118,18 @@ class EbbtideSampler(BaseSampler):  # type: ignore[misc]
             self.independent_sampler.before_trial(study, trial)
 
     def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
-        """A trial that sampled nothing (all of it was enqueued) is dated now."""
+        """A trial that sampled nothing, because all its parameters were enqueued, is dated now."""
         if self.independent_sampler is not None:
             self.independent_sampler.after_trial(study, trial, state, values)
         if state == TrialState.COMPLETE and NOTE not in trial.system_attrs and TIME not in trial.user_attrs:
             _leave_note(study, trial, {"time": self.clock.now()})
 
     def reseed_rng(self) -> None:
-        """Our own numbers are keyed by the trial's: no two trials share them."""
+        """Our own random numbers are keyed by the trial, so no two trials share them."""
         if self.independent_sampler is not None:
             self.independent_sampler.reseed_rng()
 
-    # --- what is known of a study ---------------------------------------------------------------------------------
+    # --- what is known about a study ------------------------------------------------------------------------------
 
     def _recommend(self, study: Study) -> Recommendation:
         self._raise_error_if_multi_objective(study)
@@ -143,7 +143,7 @@ class EbbtideSampler(BaseSampler):  # type: ignore[misc]
             return believed.recommend(self.clock.now())
 
     def _followed(self, study: Study, trial: FrozenTrial | None = None) -> "_Record":
-        """The record of the study, up to date. A sampler nearly always serves one; for another it reads anew."""
+        """The up-to-date record of the study. One is kept: a sampler rarely has more than one study."""
         self._read_for = None if trial is None else (study._storage, trial._trial_id)
         record = self._record
         if record is None or record.storage is not study._storage or record.study_id != study._study_id:
@@ -155,7 +155,7 @@ class EbbtideSampler(BaseSampler):  # type: ignore[misc]
         return record
 
     def _believed(self, study: Study, record: "_Record", search_space: SearchSpace) -> "_Belief | None":
-        """The belief over a search space, from the record; None if nothing of it can be modelled."""
+        """The belief about a search space, from the record; None if no parameter can be modelled."""
         axes = _axes(search_space)
         if not axes:
             return None
@@ -170,9 +170,9 @@ class EbbtideSampler(BaseSampler):  # type: ignore[misc]
 
 
 def recommend(study: Study) -> Recommendation:
-    """The best parameters *now*, by the model of the study's `EbbtideSampler`: no exploration.
+    """The best parameters *now*, according to the model of the study's `EbbtideSampler`, without exploration.
 
-    `study.best_trial` is the best value ever seen, which says little once the objective has moved.
+    `study.best_trial` has the best value ever seen, which says little once the objective has moved.
     """
     if not isinstance(study.sampler, EbbtideSampler):
         raise ConfigurationError(
@@ -187,15 +187,15 @@ def _leave_note(study: Study, trial: FrozenTrial, note: Mapping[str, Any]) -> No
 
 
 class _Record:
-    """A study's trials as they came in: the finished ones in the order told, the running ones, what was forgotten."""
+    """A study's trials: the finished ones in the order told, the running ones, the forgotten ones."""
 
     def __init__(self, study: Study, *, dated: bool) -> None:
         self.storage, self.study_id = study._storage, study._study_id
-        self.dated = dated  # whether Optuna's own dates are by the same clock
+        self.dated = dated  # whether Optuna's own dates come from the same clock
         self.finished: list[FrozenTrial] = []
         self.running: list[FrozenTrial] = []
         self.forgotten: set[int] = set()  # numbers of trials
-        self.latest_note: tuple[int, Mapping[str, Any]] | None = None  # that has a state, with its trial's number
+        self.latest_note: tuple[int, Mapping[str, Any]] | None = None  # trial number, and the latest note with a state
         self.latest_time = -np.inf
         self._recent: deque[SearchSpace] = deque(maxlen=RECENT)
         self._open: list[int] = []
@@ -203,7 +203,7 @@ class _Record:
 
     def catch_up(self) -> None:
         trials = self.storage.get_all_trials(self.study_id, deepcopy=False)
-        news = [trials[number] for number in self._open] + trials[self._next :]  # Optuna numbers them without a gap
+        news = [trials[number] for number in self._open] + trials[self._next :]  # Optuna numbers trials without gaps
         self._next = len(trials)
         self._open = [trial.number for trial in news if not trial.state.is_finished()]
         self.running = [trial for trial in news if trial.state == TrialState.RUNNING]
@@ -224,7 +224,7 @@ class _Record:
             self.latest_note = trial.number, note
 
     def search_space(self) -> SearchSpace:
-        """What the newest completed trials have in common, as the newest has it."""
+        """The parameters that the newest completed trials have in common, with the newest trial's distributions."""
         if not self._recent:
             return {}
         common = set[str].intersection(*(set(distributions) for distributions in self._recent))
@@ -232,7 +232,7 @@ class _Record:
         return {name: d for name, d in newest.items() if name in common and _axis(d) is not None}
 
     def time(self, trial: FrozenTrial) -> float | None:
-        """When a trial measured, by the sampler's clock, if that can be told."""
+        """The time of a trial's measurement by the sampler's clock, if it is known."""
         if NOTE in trial.system_attrs:
             noted: float = trial.system_attrs[NOTE]["time"]
             return noted
@@ -243,7 +243,7 @@ class _Record:
 
 
 class _Belief:
-    """A engine over one search space, fed with the record. The line of an observation is its place in the record."""
+    """An engine for one search space, fed from the record. An observation's line is its position in the record."""
 
     def __init__(self, record: _Record, axes: "dict[str, _Axis]", definition: Definition) -> None:
         self.record, self.axes = record, axes
@@ -257,7 +257,7 @@ class _Belief:
         if undated:
             warnings.warn(
                 f"trials with no time by this clock are not modelled ({len(undated)}, first number "
-                f"{undated[0].number}); give them one when they are added: "
+                f"{undated[0].number}); set it when you add them: "
                 f'create_trial(..., user_attrs={{"{TIME}": ...}})',
                 EbbtideWarning,
                 stacklevel=2,
@@ -271,7 +271,7 @@ class _Belief:
                 self.engine.state = State.from_json(note["state"])
 
     def _hear(self, trial: FrozenTrial) -> bool:
-        """What a finished trial says of this search space, if anything; whether it could be dated, if it must be."""
+        """Record a finished trial; False if it should have been modelled but has no time."""
         time, complete = self.record.time(trial), trial.state == TrialState.COMPLETE
         if time is not None and trial.number in self.record.forgotten:
             self.engine.active.record_forgotten(time)
@@ -283,7 +283,7 @@ class _Belief:
         return time is not None or not complete
 
     def _ours(self, params: Params) -> Params | None:
-        """Parameters as the engine has them; None if they do not fit its space."""
+        """Parameters in the engine's space; None if they do not fit it."""
         ours = {name: axis.ours(params[name]) for name, axis in self.axes.items() if name in params}
         return None if len(ours) < len(self.axes) or None in ours.values() else ours
 
@@ -291,9 +291,9 @@ class _Belief:
         return {name: axis.theirs(params[name]) for name, axis in self.axes.items()}
 
     def ask(self, trial: FrozenTrial, now: float, clock: Clock) -> dict[str, Any]:
-        """What the next trial should be, as a note to leave before it is learnt."""
+        """The next trial, as a note to leave in the storage before `learn` applies it."""
         engine = self.engine
-        engine.state = replace(engine.state, asks=trial.number)  # random numbers are those of the trial
+        engine.state = replace(engine.state, asks=trial.number)  # random numbers are keyed by the trial
         engine.active.pending = {p.id: p for p in map(self._pending, self.record.running) if p is not None}
         engine.active.settle(str(trial.number))
         step = engine.step(now, until=now)  # Optuna measures at once
@@ -326,7 +326,7 @@ class _Belief:
 
 @dataclass(frozen=True)
 class _Axis:
-    """A distribution, and the parameter that stands for it: steps are counted, and choices numbered."""
+    """A distribution, and the parameter that represents it: steps are counted, and choices are numbered."""
 
     distribution: BaseDistribution
     parameter: Parameter
@@ -362,7 +362,7 @@ def _axes(search_space: SearchSpace) -> dict[str, _Axis]:
 
 
 def _axis(distribution: BaseDistribution) -> _Axis | None:
-    """None where there is nothing to search, or more than we can count."""
+    """None if there is only one value, or more than an `Int` can count."""
     if distribution.single():
         return None
     try:
@@ -380,4 +380,4 @@ def _parameter(distribution: BaseDistribution) -> Parameter:
         return Int(distribution.low, distribution.high, log=True)
     if isinstance(distribution, FloatDistribution | IntDistribution):
         return Int(0, round((distribution.high - distribution.low) / distribution.step))
-    raise SpaceError(f"{distribution!r} is of no known kind")
+    raise SpaceError(f"{distribution!r} is not a known kind of distribution")

@@ -1,11 +1,11 @@
-"""Checks that every algorithm, policy, acquisition, timing and benchmark must pass: ours do, and so should yours.
+"""Checks that every algorithm, policy, acquisition, timing and benchmark must pass: the built-in ones do, yours should.
 
     from ebbtide import testing
 
-    testing.check_staleness(MyPolicy())                 # all checks, or the first that fails
+    testing.check_staleness(MyPolicy())                 # runs all checks; the first failure raises
 
     @pytest.mark.parametrize("check", testing.STALENESS_CHECKS, ids=testing.name_of)
-    def test_my_policy(check):                          # or one test each
+    def test_my_policy(check):                          # or one test per check
         check(MyPolicy())
 
 A check raises `ConformanceError`, which says what was expected and what happened.
@@ -43,27 +43,27 @@ __all__ = [
 
 
 def check_algorithm(algorithm: Algorithm) -> None:
-    """Feasible and finite asks, repeatable ones, pure reads, snapshots, a complete history, hard times."""
+    """Asks are feasible, finite and repeatable; reads change nothing; snapshots resume; bad data is survived."""
     _run(ALGORITHM_CHECKS, algorithm)
 
 
 def check_staleness(policy: Staleness) -> None:
-    """Valid rows, plain state, no mutation, repeatable, within its capacity."""
+    """Valid rows, a plain state, inputs unchanged, repeatable, within its capacity."""
     _run(STALENESS_CHECKS, policy)
 
 
 def check_acquisition(acquisition: Acquisition) -> None:
-    """Finite, true derivatives, never against a higher mean, no mutation."""
+    """Finite, correct derivatives, a higher mean is never worse, inputs unchanged."""
     _run(ACQUISITION_CHECKS, acquisition)
 
 
 def check_timing(timing: Timing) -> None:
-    """A window that is not in the past, plain memory, no mutation, repeatable."""
+    """A window that is not in the past, a plain memory, inputs unchanged, repeatable."""
     _run(TIMING_CHECKS, timing)
 
 
 def check_benchmark(problem: Problem) -> None:
-    """Finite, vectorised, repeatable, and an optimum that no sampled value exceeds."""
+    """Finite, vectorised, repeatable, and no sampled value exceeds the optimum."""
     _run(BENCHMARK_CHECKS, problem)
 
 

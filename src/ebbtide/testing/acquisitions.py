@@ -17,18 +17,18 @@ def _beliefs() -> tuple[Array, Array]:
 def gives_three_arrays(acquisition: Acquisition) -> None:
     for m in (1, 7):
         parts = acquisition(np.linspace(-1.0, 1.0, m), np.full(m, 0.3), CONTEXT)
-        expect(len(parts) == 3, f"value and two derivatives were expected, and {len(parts)} things came")
+        expect(len(parts) == 3, f"expected a value and two derivatives, got {len(parts)} things")
         shapes = [np.shape(part) for part in parts]
-        expect(shapes == [(m,)] * 3, f"three arrays of shape ({m},) were expected, and {shapes} came")
+        expect(shapes == [(m,)] * 3, f"expected three arrays of shape ({m},), got {shapes}")
 
 
 def is_finite(acquisition: Acquisition) -> None:
-    """Over six decades of doubt, and with no or many observations."""
+    """Over six decades of standard deviation, and with none or many observations."""
     mean, std = _beliefs()
     for std_now in (std, np.full_like(std, 1e-6)):
         for n in (0, 1, 1000):
             for part in acquisition(mean, std_now, Context(n, 2, 0.0)):
-                expect(bool(np.isfinite(part).all()), f"not finite with n = {n} and deviations ≥ {std_now.min():g}")
+                expect(bool(np.isfinite(part).all()), f"not finite with n = {n} and std ≥ {std_now.min():g}")
 
 
 def has_true_derivatives(acquisition: Acquisition) -> None:
@@ -49,7 +49,7 @@ def never_prefers_a_lower_mean(acquisition: Acquisition) -> None:
     mean = np.linspace(-2.0, 2.0, 50)
     for std in (0.01, 0.3, 2.0):
         value = acquisition(mean, np.full(50, std), CONTEXT)[0]
-        expect(bool((np.diff(value) >= -1e-9).all()), f"with deviation {std}, a higher mean scores less")
+        expect(bool((np.diff(value) >= -1e-9).all()), f"with std = {std}, a higher mean scores less")
 
 
 def writes_to_nothing_and_repeats_itself(acquisition: Acquisition) -> None:
@@ -58,7 +58,7 @@ def writes_to_nothing_and_repeats_itself(acquisition: Acquisition) -> None:
     first, second = acquisition(mean, std, CONTEXT), acquisition(mean, std, CONTEXT)
     inputs.verify()
     same = all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
-    expect(same, "two calls with the same beliefs give different values")
+    expect(same, "two calls with the same inputs give different values")
 
 
 ACQUISITION_CHECKS = (

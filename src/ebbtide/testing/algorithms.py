@@ -26,7 +26,7 @@ Value = Callable[[dict[str, Any], float], float]
 
 
 def _cube(algorithm: Algorithm) -> dict[str, Parameter]:
-    """As many numbers as the kernel has lengthscales; two if it has one."""
+    """As many floats as the kernel has lengthscales; two if it has one."""
     width = len(algorithm.spatial.lengthscale) if isinstance(algorithm.spatial.lengthscale, tuple) else 2
     return {f"x{i}": Float(-1.0, 1.0) for i in range(width)}
 
@@ -66,25 +66,25 @@ def _trials(opt: Optimizer, value: Value = _hill, steps: int = STEPS) -> list[Tr
 
 
 def asks_are_feasible_and_finite(algorithm: Algorithm) -> None:
-    mixed = not algorithm.spatial.ard  # one lengthscale a coordinate goes with one width of the space only
+    mixed = not algorithm.spatial.ard  # one lengthscale per coordinate fits only a space of that many coordinates
     opt = _optimizer(algorithm, MIXED if mixed else None)
     for _ in range(STEPS):
         now = opt.clock.now()
         trial = _step(opt, _mixed if mixed else _hill)
-        expect(opt.space.check(trial.params) == trial.params, f"{trial.params} is not what the space holds")
-        expect(now <= trial.time < math.inf, f"a query asked for at {now} is for {trial.time}")
+        expect(opt.space.check(trial.params) == trial.params, f"{trial.params} is not in the space")
+        expect(now <= trial.time < math.inf, f"a query asked for at time {now} is for {trial.time}")
     best = opt.recommend()
     mean, std = opt.predict(best.params)
     numbers = (best.mean, best.std, mean, std)
     expect(all(map(math.isfinite, numbers)), f"predictions are not finite: {numbers}")
-    expect(std > 0.0, f"a prediction has deviation {std}")
+    expect(std > 0.0, f"a prediction has std {std}")
 
 
 def same_seed_same_asks(algorithm: Algorithm) -> None:
     first, second = (_trials(_optimizer(algorithm, seed=3)) for _ in range(2))
-    expect(first == second, "two runs with the same seed, clock and values asked for different things")
+    expect(first == second, "two runs with the same seed, clock and values asked for different points")
     other = _trials(_optimizer(algorithm, seed=4), steps=3)
-    expect(first[:3] != other, "another seed asked for the very same things")
+    expect(first[:3] != other, "another seed asked for exactly the same points")
 
 
 def reads_leave_no_trace(algorithm: Algorithm) -> None:
@@ -111,24 +111,24 @@ def goes_on_from_a_snapshot(algorithm: Algorithm) -> None:
                 opt.save(path)
                 opt = Optimizer.load(path, algorithm=algorithm)
             resumed.append(_step(opt, _hill))
-    expect(plain == resumed, "a saved and loaded optimizer asked for other things than the uninterrupted one")
+    expect(plain == resumed, "a saved and loaded optimizer asked for other points than the uninterrupted one")
 
 
 def minimizing_mirrors_maximizing(algorithm: Algorithm) -> None:
     up = _trials(_optimizer(algorithm, direction="maximize"))
     down = _trials(_optimizer(algorithm, direction="minimize"), lambda params, t: -_hill(params, t))
-    expect(up == down, "minimizing −f asked for other things than maximizing f")
+    expect(up == down, "minimizing −f asked for other points than maximizing f")
 
 
 def keeps_count_of_everything(algorithm: Algorithm) -> None:
     opt = _optimizer(algorithm)
     _trials(opt)
-    expect(len(opt.history) == STEPS, f"{STEPS} values were told, and the history has {len(opt.history)}")
+    expect(len(opt.history) == STEPS, f"{STEPS} values were told, but the history has {len(opt.history)}")
     active = [observation for observation in opt.history if observation.active]
     both = f"{len(active)} are active in the history, {len(opt.dataset)} in the dataset"
     expect(len(active) == len(opt.dataset), both)
     gone = [observation for observation in opt.history if not observation.active]
-    expect(all(o.removed_at is not None for o in gone), "an observation is gone, and nobody knows since when")
+    expect(all(o.removed_at is not None for o in gone), "an observation was removed, but removed_at is None")
 
 
 def stays_within_its_capacity(algorithm: Algorithm) -> None:
@@ -141,11 +141,11 @@ def stays_within_its_capacity(algorithm: Algorithm) -> None:
         place = {name: math.sin((2.4 + i) * k) for i, name in enumerate(_cube(algorithm))}
         opt.tell(place, _hill(place, float(k)), time=float(k))
     opt.ask()
-    expect(len(opt.dataset) <= capacity, f"{len(opt.dataset)} observations are active, and the capacity is {capacity}")
+    expect(len(opt.dataset) <= capacity, f"{len(opt.dataset)} observations are active, but the capacity is {capacity}")
 
 
 def survives_hard_times(algorithm: Algorithm) -> None:
-    """Failures, constants, outliers, batches, late and repeated values: warnings perhaps, but an ask every time."""
+    """Failures, constants, outliers, batches, late and repeated values may cause warnings, but every ask succeeds."""
     opt = _optimizer(algorithm)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EbbtideWarning)
@@ -158,7 +158,7 @@ def survives_hard_times(algorithm: Algorithm) -> None:
             opt.tell(dict.fromkeys(_cube(algorithm), 0.0), 1.0, time=opt.clock.now() / 2.0)
             wait_until(opt.clock, opt.clock.now() + (0.0 if k % 2 else 1.0))
         last = opt.ask()
-    expect(opt.space.check(last.params) == last.params, f"{last.params} is not what the space holds")
+    expect(opt.space.check(last.params) == last.params, f"{last.params} is not in the space")
 
 
 ALGORITHM_CHECKS = (

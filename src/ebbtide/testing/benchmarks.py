@@ -21,9 +21,9 @@ def _points(problem: Problem, m: int = 512) -> tuple[Array, Array]:
 
 def has_bounds_in_its_own_units(problem: Problem) -> None:
     bounds = np.asarray(problem.bounds)
-    expect(bounds.shape == (problem.dim, 2), f"bounds have shape ({problem.dim}, 2), and {bounds.shape} came")
-    expect(bool((bounds[:, 0] < bounds[:, 1]).all()), f"low < high was expected, and {bounds.tolist()} came")
-    expect(Space(problem.space).dim == problem.dim, "the space has another number of parameters than the problem")
+    expect(bounds.shape == (problem.dim, 2), f"expected bounds of shape ({problem.dim}, 2), got {bounds.shape}")
+    expect(bool((bounds[:, 0] < bounds[:, 1]).all()), f"expected low < high, got {bounds.tolist()}")
+    expect(Space(problem.space).dim == problem.dim, "the space and the problem differ in their number of parameters")
 
 
 def is_finite_everywhere(problem: Problem) -> None:
@@ -38,9 +38,9 @@ def is_finite_everywhere(problem: Problem) -> None:
 def is_vectorised(problem: Problem) -> None:
     X, t = _points(problem, 16)
     one_by_one = [problem(x, float(s)) for x, s in zip(X, t, strict=True)]
-    expect(bool(np.allclose(problem(X, t), one_by_one, rtol=1e-9)), "a batch gives other values than its points")
+    expect(bool(np.allclose(problem(X, t), one_by_one, rtol=1e-9)), "a batch differs from its points one by one")
     optima = [problem.optimum(float(s)) for s in t]
-    expect(bool(np.allclose(problem.optimum(t), optima, rtol=1e-9)), "a batch gives other optima than its times")
+    expect(bool(np.allclose(problem.optimum(t), optima, rtol=1e-9)), "a batch of optima differs from one by one")
 
 
 def writes_to_nothing_and_repeats_itself(problem: Problem) -> None:
@@ -49,18 +49,18 @@ def writes_to_nothing_and_repeats_itself(problem: Problem) -> None:
     first, second = problem(X, t), problem(X, t)
     problem.optimum(t)
     inputs.verify()
-    expect(bool(np.array_equal(first, second)), "the same point has two values: noise is the protocol's to add")
+    expect(bool(np.array_equal(first, second)), "the same point has two values; leave the noise to the protocol")
 
 
 def has_an_optimum_above_every_value(problem: Problem) -> None:
     X, t = _points(problem, 2**13)
     excess = float((problem(X, t) - problem.optimum(t)).max())
     allowed = TOLERANCE * float(np.ptp(problem.signal))
-    expect(excess <= allowed, f"a sampled value is {excess:g} above the optimum; {allowed:g} would be a rounding")
+    expect(excess <= allowed, f"a sampled value is {excess:g} above the optimum; at most {allowed:g} is allowed")
 
 
 def has_an_optimum_that_is_attained(problem: Problem) -> None:
-    """On a fine grid, where one can be had."""
+    """On a fine grid, in one or two dimensions."""
     if problem.dim > 2:
         return
     axis = np.linspace(0.0, 1.0, 4001 if problem.dim == 1 else 301)
@@ -74,7 +74,7 @@ def knows_its_noise(problem: Problem) -> None:
     X, t = _points(problem, 2**13)
     usual = math.sqrt(0.05) * float(problem(X, t).std())
     expect(usual > 0.0, "the function is constant: there is nothing to optimize")
-    expect(0.8 < problem.noise_std / usual < 1.25, f"noise_std is {problem.noise_std:g}, and 5 % would be {usual:g}")
+    expect(0.8 < problem.noise_std / usual < 1.25, f"noise_std is {problem.noise_std:g}, expected {usual:g} (5 %)")
 
 
 def can_be_run(problem: Problem) -> None:

@@ -1,4 +1,4 @@
-"""How a check says what it expected."""
+"""How a check reports what it expected."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ from ebbtide.errors import EbbtideError
 
 
 class ConformanceError(EbbtideError, AssertionError):
-    """A part does not keep to its interface."""
+    """A part violates its interface."""
 
 
 def expect(holds: bool, message: str) -> None:
@@ -18,10 +18,10 @@ def expect(holds: bool, message: str) -> None:
 
 
 def expect_plain(memory: Any, owner: str) -> None:
-    """Numbers by name, that JSON holds exactly: what an optimizer must be able to store."""
+    """A dict of numbers that survives JSON exactly, so that an optimizer can store it."""
     pairs = memory.items() if isinstance(memory, dict) else [(None, None)]
     plain = all(isinstance(key, str) and isinstance(value, float | int) for key, value in pairs)
-    expect(plain, f"{owner} must be a dict of numbers by name, and is {memory!r}")
+    expect(plain, f"{owner} must be a dict of numbers by name, not {memory!r}")
     try:
         stored = json.loads(json.dumps(memory, allow_nan=False))
     except (TypeError, ValueError) as error:
@@ -30,7 +30,7 @@ def expect_plain(memory: Any, owner: str) -> None:
 
 
 class Unchanged:
-    """Copies of arrays, to see afterwards that nobody wrote to them."""
+    """Copies of arrays, to check later that nothing was written to them."""
 
     def __init__(self, **arrays: Any) -> None:
         self.arrays = arrays
@@ -39,4 +39,4 @@ class Unchanged:
     def verify(self) -> None:
         for name, array in self.arrays.items():
             same = bool(np.array_equal(array, self.copies[name]))
-            expect(same, f"{name} was changed: inputs are not to be written to")
+            expect(same, f"{name} was changed: a part must not write to its inputs")

@@ -14,7 +14,7 @@ KERNEL, NOISE = SpaceTimeKernel(1.0, Matern(2.5, 0.4), Matern(1.5, 20.0)), 0.05
 
 
 def _view(n: int, policy_state: dict[str, float], told: int | None = None) -> View:
-    """The newest n of `told` observations of a drifting function, one a second."""
+    """The newest n of `told` observations of a drifting function, one per second."""
     told = n if told is None else told
     rng = np.random.default_rng(5)
     X, z = rng.random((told, 2)), np.sin(np.arange(told) / 9.0) + 0.2 * rng.normal(size=told)
@@ -25,7 +25,7 @@ def _view(n: int, policy_state: dict[str, float], told: int | None = None) -> Vi
 
 
 def _life(policy: Staleness) -> Iterator[tuple[View, Verdict]]:
-    """Reviews as observations come in, with the state handed on."""
+    """Reviews while observations come in; each gets the state that the last one returned."""
     n, state = 4, dict[str, float]()
     for told in range(4, 60):
         view = _view(n, state, told)
@@ -39,14 +39,14 @@ def names_rows_that_exist_once(policy: Staleness) -> None:
         rows = list(verdict.rows)
         expect(len(set(rows)) == len(rows), f"a row is removed twice: {rows}")
         inside = all(0 <= row < len(view) and float(row).is_integer() for row in rows)
-        expect(inside, f"rows are whole numbers from 0 to {len(view) - 1}, and {rows} came")
+        expect(inside, f"rows must be whole numbers from 0 to {len(view) - 1}, got {rows}")
 
 
 def scores_all_removals_or_none(policy: Staleness) -> None:
     for _, verdict in _life(policy):
         scores = list(verdict.scores)
         expect(len(scores) in (0, len(verdict.rows)), f"{len(verdict.rows)} removals have {len(scores)} scores")
-        expect(bool(np.isfinite(scores).all()), f"scores are finite numbers, and {scores} came")
+        expect(bool(np.isfinite(scores).all()), f"scores must be finite numbers, got {scores}")
 
 
 def keeps_a_plain_state(policy: Staleness) -> None:
@@ -55,11 +55,11 @@ def keeps_a_plain_state(policy: Staleness) -> None:
 
 
 def repeats_itself(policy: Staleness) -> None:
-    """Same view, same random numbers: same verdict. So a policy keeps no memory but its state."""
+    """The same view and random numbers give the same verdict: a policy has no memory except its state."""
     for view, verdict in _life(policy):
         again = policy.review(copy.deepcopy(view))
-        expect(list(again.rows) == list(verdict.rows), f"the same view was judged twice: {verdict.rows}, {again.rows}")
-        expect(again.state == verdict.state, "the same view was judged twice, and left two states")
+        expect(list(again.rows) == list(verdict.rows), f"a view, judged twice, gave {verdict.rows} and {again.rows}")
+        expect(again.state == verdict.state, "a view, judged twice, gave two different states")
 
 
 def writes_to_nothing(policy: Staleness) -> None:
@@ -71,17 +71,17 @@ def writes_to_nothing(policy: Staleness) -> None:
 
 
 def stays_within_its_capacity(policy: Staleness) -> None:
-    expect(hasattr(policy, "capacity"), "a policy has a `capacity`: the most that may stay, or None")
+    expect(hasattr(policy, "capacity"), "a policy needs a `capacity`: the most observations that may stay, or None")
     if policy.capacity is None:
         return
     n = min(policy.capacity + 30, 400)
     left = n - len(policy.review(_view(n, {})).rows)
-    expect(left <= policy.capacity, f"{left} observations stay, and the capacity is {policy.capacity}")
+    expect(left <= policy.capacity, f"{left} observations stay, but the capacity is {policy.capacity}")
 
 
 def copes_with_a_single_observation(policy: Staleness) -> None:
     verdict = policy.review(_view(1, {}))
-    expect(len(list(verdict.rows)) <= 1, "of one observation more than one was removed")
+    expect(len(list(verdict.rows)) <= 1, "more than one row was removed from a single observation")
 
 
 STALENESS_CHECKS = (

@@ -7,7 +7,7 @@ from ebbtide.testing.expectations import expect, expect_plain
 
 
 def _life(timing: Timing) -> list[tuple[Occasion, Window]]:
-    """Asks a second apart, with l_T unknown at first, then settling; the memory handed on."""
+    """One ask per second, with l_T unknown at first, then settling; each gets the memory that the last one returned."""
     memory: Memory = {}
     life = []
     for k in range(30):
@@ -22,9 +22,9 @@ def _life(timing: Timing) -> list[tuple[Occasion, Window]]:
 def gives_a_window_that_is_not_in_the_past(timing: Timing) -> None:
     for occasion, window in _life(timing):
         finite = math.isfinite(window.earliest) and math.isfinite(window.latest)
-        expect(finite, f"a window has two finite times, and {window} came")
+        expect(finite, f"a window must have two finite times, got {window}")
         ordered = occasion.now <= window.earliest <= window.latest
-        expect(ordered, f"now ({occasion.now}) ≤ earliest ≤ latest was expected, and {window} came")
+        expect(ordered, f"expected now ({occasion.now}) ≤ earliest ≤ latest, got {window}")
 
 
 def keeps_a_plain_memory(timing: Timing) -> None:
@@ -33,9 +33,9 @@ def keeps_a_plain_memory(timing: Timing) -> None:
 
 
 def repeats_itself(timing: Timing) -> None:
-    """Same occasion, same window. So a timing keeps no memory but the one that it returns."""
+    """The same occasion gives the same window: a timing has no memory except the one that it returns."""
     for occasion, window in _life(timing):
-        expect(timing.window(occasion) == window, f"the same occasion had two windows: {occasion}")
+        expect(timing.window(occasion) == window, f"the same occasion gave two windows: {occasion}")
 
 
 TIMING_CHECKS = (gives_a_window_that_is_not_in_the_past, keeps_a_plain_memory, repeats_itself)
