@@ -42,7 +42,7 @@ SPACE = {"x": eb.Float(0.0, 1.0), "y": eb.Float(0.0, 1.0)}
 EVERY = 100  # tells for each ask, while the long study is made
 PAUSE_S = 0.01  # between two tells, of which the time is measured
 VISITS = [
-    ("250", "first visit of a browser, first look at the study"),
+    ("250", "first visit of a browser, first view of the study"),
     ("250", "second visit"),
     ("250", "third visit"),
     ("250", "fourth visit"),
