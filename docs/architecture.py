@@ -77,7 +77,7 @@ def layers() -> list[list[str]]:
 @cache
 def imports() -> dict[str, set[str]]:
     """Which room imports which, by the code."""
-    graph = grimp.build_graph("ebbtide")
+    graph = grimp.build_graph("ebbtide", cache_dir=None)
     rooms: dict[str, set[str]] = {
         child.split(".")[1]: set() for child in graph.find_children("ebbtide") if child.split(".")[1] not in NOT_ROOMS
     }

@@ -14,7 +14,7 @@ from ebbtide import benchmarks
 from ebbtide.experiments import paper, statistics
 from ebbtide.experiments.reproduction import sensitivity
 from ebbtide.experiments.tables import Table as Printed
-from ebbtide.experiments.tables import regret_table, short, value_table
+from ebbtide.experiments.tables import regret_table, short, value_table, with_error
 
 DATA = Path(__file__).parent / "data"
 SEVEN = [*paper.ALGORITHMS, "w-dbo-exact"]
@@ -145,6 +145,27 @@ def averages(name: str = "table", among: list[str] | None = None, measure: str =
     return statistics.normalised(means(measure, name), among or list(paper.ALGORITHMS)).mean()
 
 
+def regret(problem: str, algorithm: str = "w-dbo", form: str | None = None) -> str:
+    """A mean of the table, in its own precision or in another."""
+    compared = statistics.compare(data("table"), "average_regret")
+    mean, error = (frame.at[problem, algorithm] for frame in (compared.means, compared.errors))
+    return with_error(mean, error).partition(" ±")[0] if form is None else format(mean, form)
+
+
+def error(problem: str, algorithm: str = "w-dbo") -> str:
+    compared = statistics.compare(data("table"), "average_regret")
+    return with_error(compared.means.at[problem, algorithm], compared.errors.at[problem, algorithm]).partition("± ")[2]
+
+
+def average(*names: str) -> tuple[str, ...]:
+    found = averages()
+    return tuple(f"{found[name]:.2f}" for name in names)
+
+
+def mean(measure: str, problem: str, algorithm: str = "w-dbo", form: str = ".0f") -> str:
+    return format(means(measure).at[problem, algorithm], form)
+
+
 def printed(table: Printed) -> Rows:
     lines = table.markdown().splitlines()[2:]
     return [line.removeprefix("| ").removesuffix(" |").split(" | ") for line in lines]
@@ -215,7 +236,7 @@ def speed_ratios() -> pd.DataFrame:
     return own / modelled.reindex(own.index)
 
 
-def with_error(line: pd.Series) -> str:
+def spread(line: pd.Series) -> str:
     return f"{short(line['mean'])} ± {short(line['error'])}"
 
 
@@ -226,7 +247,7 @@ def variants() -> Rows:
     return [
         [
             problem,
-            *(with_error(known.loc[(problem, column)]) for column in columns),
+            *(spread(known.loc[(problem, column)]) for column in columns),
             f"{paper.AVERAGE_REGRET.at[problem, 'w-dbo']:g}",
         ]
         for problem in problems
@@ -247,7 +268,7 @@ def inference() -> Rows:
         if problem == "normalised average":
             rows.append(["*normalised average*", *(f"{mean:.2f}" for mean in lines["mean"])])
         else:
-            cells = [(with_error(line), i == best) for i, line in lines.iterrows()]
+            cells = [(spread(line), i == best) for i, line in lines.iterrows()]
             rows.append([str(problem), *(f"**{cell}**" if bold else cell for cell, bold in cells)])
     return rows
 

@@ -6,11 +6,9 @@ Runs of W-DBO that hardly forget (α = 0.001, so that the criterion is computed 
 times; then Δt(n) = c0 + c1 n + c2 n² with non-negative coefficients, fitted to the medians by relative error.
 """
 
-import argparse
 import sys
 
 import numpy as np
-from record import add_option, record
 from scipy.optimize import nnls
 
 import ebbtide as eb
@@ -20,9 +18,6 @@ SPEED = 40.0  # 600 s on the clock in 15 s
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    add_option(parser)
-    parser.parse_args()
     algorithm = eb.Algorithm(staleness=eb.WassersteinBudget(alpha=0.001))
     sizes, seconds = [], []
     for benchmark in ("hartmann3", "shekel", "wlan", "hartmann6"):
@@ -35,7 +30,6 @@ def main() -> None:
     basis = np.column_stack([np.ones_like(centres), centres, centres**2])
     coefficients, _ = nnls(basis / medians[:, None], np.ones_like(medians))
     sys.stdout.write(f"Modelled(({', '.join(f'{c:.2g}' for c in coefficients)}))\n\n")
-    record("pace", [{"c0": coefficients[0], "c1": coefficients[1], "c2": coefficients[2]}], "make perf-pace")
     sys.stdout.write("| n | measured (ms) | modelled (ms) |\n|---|---|---|\n")
     for low in (20, 50, 100, 200, 400):
         near = (n > 0.8 * low) & (n < 1.25 * low)

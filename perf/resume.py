@@ -15,6 +15,7 @@ import ebbtide as eb
 
 SPACE = {"x": eb.Float(0.0, 1.0), "y": eb.Float(0.0, 1.0)}
 EVERY = 10  # tells from outside for each ask
+OPENS = 5  # the fastest counts: the others waited for something else on the machine
 
 
 def main() -> None:
@@ -26,11 +27,11 @@ def main() -> None:
     rows = []
     for told in (1_000, 10_000, 100_000):
         with tempfile.TemporaryDirectory() as folder:
-            rows.append(opened(Path(folder) / "study.db", told))
+            rows.append(measured(Path(folder) / "study.db", told))
     record("resume", rows, "make perf-resume")
 
 
-def opened(path: Path, told: int) -> dict[str, object]:
+def measured(path: Path, told: int) -> dict[str, object]:
     """Make a study, open it, and compare what it asks next."""
     clock, rng = eb.ManualClock(), np.random.default_rng(0)
     url = f"sqlite:///{path}"
@@ -42,15 +43,19 @@ def opened(path: Path, told: int) -> dict[str, object]:
                 best = 0.5 + 0.4 * np.sin(clock.now() / 50.0)
                 opt.tell({"x": x, "y": y}, float((x - best) ** 2 + y**2 + 0.01 * rng.normal()))
         opt.ask()
-    began = time.perf_counter()
-    again = eb.Optimizer.open(url, "s", clock=clock)
-    seconds = time.perf_counter() - began
+    seconds, again = min((timed_open(url, clock) for _ in range(OPENS)), key=lambda timed: timed[0])
     asked, active = again.asked, len(again.dataset)
     resumed = again.ask().params
     same = "the same" if resumed == _uninterrupted(opt) else "ANOTHER"
     size = path.stat().st_size / 1e6
     print(f"| {told:,} | {asked:,} | {active} | {size:.1f} | {seconds:.3f} | {same} |", flush=True)
     return {"told": told, "asked": asked, "active": active, "file_mb": size, "open_s": seconds, "next_ask": same}
+
+
+def timed_open(url: str, clock: eb.ManualClock) -> tuple[float, eb.Optimizer]:
+    began = time.perf_counter()
+    opened = eb.Optimizer.open(url, "s", clock=clock)
+    return time.perf_counter() - began, opened
 
 
 def _uninterrupted(opt: eb.Optimizer) -> dict[str, float]:

@@ -146,7 +146,7 @@ def measure(folder: Path, options: argparse.Namespace) -> None:
         server.wait()
     print(f"a commit flushed to this disk, alone: {1e3 * alone:.2f} ms (median)")
     rows = []
-    for name, times in (("tell", load.tells), ("ask", load.asks), ("bare commit beside them", commits.result())):
+    for name, times in (("tell", load.tells), ("ask", load.asks), ("commit, during the load", commits.result())):
         p50, p99, worst = (1e3 * percentile(times, share) for share in (0.5, 0.99, 1.0))
         rate = len(times) / options.seconds
         print(f"{name}: {rate:.0f} per second; p50 {p50:.1f} ms, p99 {p99:.1f} ms, longest {worst:.1f} ms")

@@ -22,11 +22,18 @@ from typing import Any, Self, overload
 
 import ebbtide.errors
 from ebbtide import wire
-from ebbtide.errors import ConfigurationError, EbbtideError, ServiceError, StudyError, UnknownStudyError
+from ebbtide.errors import (
+    ConfigurationError,
+    EbbtideError,
+    ParameterError,
+    ServiceError,
+    StudyError,
+    UnknownStudyError,
+)
 from ebbtide.records import Observation, Recommendation, Trial
 from ebbtide.space import Parameter, Space
+from ebbtide.study import tells
 from ebbtide.study.definition import Direction, check_same
-from ebbtide.study.tells import never_asked
 
 PASSING = (429, 502, 503, 504)  # a status that may be another one in a moment
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.5
@@ -195,21 +202,19 @@ class RemoteStudy:
         key: str | None = None,
     ) -> None:
         """What was measured; as `Optimizer.tell`."""
+        subject: dict[str, Any]
         if isinstance(trial, Trial):
-            what: dict[str, Any] = {"id": trial.id, "idempotency_key": key}
+            subject = {"id": trial.id, "idempotency_key": tells.checked_key(key)}
         else:
-            what = {"params": dict(trial), "idempotency_key": key or str(uuid.uuid4())}
-        try:
-            self._call("POST", "/tell", what | {"value": value, "failed": failed, "time": time})
-        except (TypeError, ValueError) as error:
-            if isinstance(error, EbbtideError):
-                raise
-            raise ebbtide.errors.ObservationError(f"{what} with the value {value!r} is no JSON: {error}") from None
+            subject = {"params": _as_json(trial), "idempotency_key": tells.checked_key(key) or str(uuid.uuid4())}
+        outcome = tells.checked_value(value, failed)
+        moment = None if time is None else tells.finite_time(time)
+        self._call("POST", "/tell", subject | {"value": outcome, "failed": failed, "time": moment})
 
     def trial(self, trial_id: str) -> Trial:
         """A trial that was asked for, by its id."""
         if not (isinstance(trial_id, str) and trial_id.isascii() and trial_id.isalnum()):  # it is a part of the path
-            raise never_asked(trial_id)
+            raise tells.never_asked(trial_id)
         return Trial(**self._call("GET", f"/trials/{trial_id}"))
 
     @cached_property
@@ -255,6 +260,15 @@ class ServiceClock:
             self._ahead = self._study.state()["time"] - time.monotonic()
             self._looked = time.monotonic()
         return time.monotonic() + self._ahead
+
+
+def _as_json(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters that can be sent: whether they fit the space, the service knows."""
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(dict(params), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise ParameterError(f"{params!r} cannot be sent as JSON: {error}") from None
+    return plain
 
 
 def _path(name: str) -> str:

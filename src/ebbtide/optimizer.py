@@ -25,7 +25,6 @@ from ebbtide.errors import (
     CallbackWarning,
     ClockWarning,
     ConfigurationError,
-    ObservationError,
     SnapshotError,
 )
 from ebbtide.gp.arrays import Array
@@ -242,9 +241,7 @@ class Optimizer:
     ) -> tuple[float, float] | tuple[Array, Array]:
         """Mean and deviation of the objective (without noise) at some parameters, now or at any other time."""
         now = self._read_clock()
-        moment = now if time is None else as_finite(time)
-        if moment is None:
-            raise ObservationError(f"time={time!r}: give a finite number, in the clock's unit")
+        moment = now if time is None else tells.finite_time(time)
         single = isinstance(params, Mapping)
         points = [self.space.check(p) for p in ([params] if single else params)]
         self._catch_up()

@@ -68,9 +68,7 @@ def checked_value(value: Any, failed: bool) -> float | None:
 
 def checked_time(time: Any, now: float, *, system_clock: bool) -> float:
     """A time that is not in the future, and that the system clock can have shown."""
-    moment = as_finite(time)
-    if moment is None:
-        raise ObservationError(f"time={time!r}: give a finite number, in the clock's unit")
+    moment = finite_time(time)
     if moment > now + (GRACE if system_clock else 0.0):
         raise ObservationError(
             f"time={time!r} is {moment - now:g} after now ({now!r}): nothing is observed in the future; "
@@ -82,6 +80,13 @@ def checked_time(time: Any, now: float, *, system_clock: bool) -> float:
             "for a time of your own, pass clock=eb.ManualClock()"
         )
     return min(moment, now)
+
+
+def finite_time(time: Any) -> float:
+    moment = as_finite(time)
+    if moment is None:
+        raise ObservationError(f"time={time!r}: give a finite number, in the clock's unit")
+    return moment
 
 
 def checked_key(key: Any) -> str | None:
