@@ -63,9 +63,15 @@ def saved_from_a_file(folder):
 
 
 @contextmanager
-def behind_a_service(folder):
-    with served(folder) as server, eb.Client(server.url) as client:
-        yield Kept(client.create("edge", TINY, **SETTINGS), lambda study: client.study("edge"))
+def behind_a_service(folder, server):
+    with eb.Client(server.url) as client:
+        yield Kept(client.create(folder.name, TINY, **SETTINGS), lambda study: client.study(folder.name))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with served(tmp_path_factory.mktemp("service")) as server:
+        yield server
 
 
 @pytest.fixture(
@@ -73,7 +79,8 @@ def behind_a_service(folder):
 )
 def kept(request, tmp_path):
     with ExitStack() as stack:
-        yield stack.enter_context(request.param(tmp_path))
+        more = [request.getfixturevalue("server")] if request.param is behind_a_service else []
+        yield stack.enter_context(request.param(tmp_path, *more))
 
 
 def seen(study):
