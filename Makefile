@@ -149,7 +149,7 @@ clean: ## remove the environments, out, dist and the caches
 .venv-integrations/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv-integrations
 	.venv-integrations/bin/pip install --quiet torch==2.13.0
-	.venv-integrations/bin/pip install --quiet --editable '.[botorch,optuna]' pytest
+	.venv-integrations/bin/pip install --quiet --editable '.[botorch,optuna]' pytest hypothesis
 	touch $@
 
 .venv-perf/.installed: pyproject.toml
