@@ -178,7 +178,7 @@ def test_the_client_raises_what_the_library_would(study, client):
         study.tell(trial, 2.0)
     with pytest.raises(eb.ParameterError, match="'k' is missing"):
         study.tell({"x": 0.5, "c": "a"}, 2.0)
-    with pytest.raises(eb.ObservationError, match="no JSON"):
+    with pytest.raises(eb.ObservationError, match="cannot be sent as JSON"):
         study.tell(study.ask(), float("nan"))
     with pytest.raises(eb.UnknownStudyError, match="there is no study 'nowhere'"):
         client.study("nowhere")
@@ -400,7 +400,7 @@ def test_a_port_that_is_taken_and_a_file_that_is_none(server, tmp_path):
     (tmp_path / "s.db").write_text("hello, this is not a database, whatever it is called" * 30)
     done = subprocess.run(command(tmp_path), capture_output=True, text=True)
     assert done.returncode == 1
-    assert "no SQLite database" in done.stderr
+    assert "not a SQLite database" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -50,7 +50,7 @@ def test_times(opt, moment):
 
 
 def test_a_time_in_the_future(opt):
-    refused(opt, eb.ObservationError, "nothing is observed in the future", lambda: opt.tell(GOOD, 1.0, time=1e6))
+    refused(opt, eb.ObservationError, "no value can come from the future", lambda: opt.tell(GOOD, 1.0, time=1e6))
 
 
 def test_the_system_clock_has_five_seconds_of_grace_and_knows_its_century():
@@ -92,7 +92,7 @@ def test_another_value_for_a_trial_already_told(opt):
 
 def test_an_unknown_trial(opt):
     stranger = eb.Trial("12345", GOOD, 100.0)
-    refused(opt, eb.TrialError, "tell them instead", lambda: opt.tell(stranger, 1.0))
+    refused(opt, eb.TrialError, "tell the parameters: tell", lambda: opt.tell(stranger, 1.0))
     forged = eb.Trial(opt.ask().id, GOOD, 100.0)
     refused(opt, eb.TrialError, "not one that this optimizer asked for", lambda: opt.tell(forged, 1.0))
 

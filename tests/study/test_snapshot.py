@@ -41,11 +41,11 @@ def refused(path, says):
 def test_a_torn_file(snapshot):
     _, path = snapshot
     path.write_bytes(path.read_bytes()[:-100])
-    refused(path, "not a whole snapshot")
+    refused(path, "not a complete snapshot")
     path.write_bytes(b"")
-    refused(path, "not a whole snapshot")
+    refused(path, "not a complete snapshot")
     path.write_bytes(b"\xff\xfe\x00")
-    refused(path, "not a whole snapshot")
+    refused(path, "not a complete snapshot")
 
 
 def test_an_edited_file(snapshot):
@@ -68,7 +68,7 @@ def test_a_newer_version(snapshot, version):
 def test_a_file_with_nan(snapshot):
     _, path = snapshot
     path.write_text(path.read_text().replace('"seed": 1', '"seed": NaN'))
-    refused(path, "NaN is no JSON number")
+    refused(path, "NaN is not a JSON number")
 
 
 def test_a_link_is_followed_not_replaced(snapshot, tmp_path):

@@ -66,7 +66,7 @@ def test_parts_of_ones_own_are_given_again(tmp_path):
         opt.tell(opt.ask(), 1.0)
         with pytest.raises(eb.EbbtideError, match="algorithm=") as error:
             eb.Optimizer.open(url(tmp_path / "s.db"), "edge", clock=MyClock())
-        assert "class of your own" in str(error.value)
+        assert "your own class" in str(error.value)
         with pytest.raises(eb.EbbtideError, match="clock="):
             eb.Optimizer.open(url(tmp_path / "s.db"), "edge", algorithm=algorithm)
         with pytest.raises(eb.EbbtideError, match="another algorithm"):
@@ -179,7 +179,7 @@ def test_a_database_of_something_else_is_not_touched(tmp_path):
 def test_a_file_that_is_no_database_is_not_touched(content, tmp_path):
     path = tmp_path / "s.db"
     path.write_bytes(content)
-    refused(path, "no SQLite database, or damaged; nothing was changed")
+    refused(path, "not a SQLite database, or damaged; nothing was changed")
 
 
 def test_an_empty_file_is_a_new_one(tmp_path):
@@ -255,11 +255,11 @@ def test_a_file_that_was_copied_by_sqlite_gets_its_log_back(file):
 
 
 def test_a_folder_is_no_file(tmp_path):
-    refused(tmp_path, "cannot be opened; check that the folder is there")
+    refused(tmp_path, "cannot be opened; check that the folder exists")
 
 
 def test_a_folder_that_is_not_there_is_not_made(tmp_path):
-    with pytest.raises(eb.StorageError, match="cannot be opened; check that the folder is there"):
+    with pytest.raises(eb.StorageError, match="cannot be opened; check that the folder exists"):
         tiny(tmp_path / "none" / "s.db")
     assert not (tmp_path / "none").exists()
 
