@@ -1,4 +1,4 @@
-"""Small checks of what people pass in."""
+"""Small checks of user input."""
 
 import math
 import numbers
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def as_finite(value: Any) -> float | None:
-    """A number as a float; None if it is none, is not finite, or is too large for one."""
+    """The value as a float; None if it is not a number, is not finite, or is too large for a float."""
     if not isinstance(value, numbers.Real) or isinstance(value, bool | np.bool_):
         return None
     try:
@@ -19,7 +19,7 @@ def as_finite(value: Any) -> float | None:
 
 
 def is_text(value: str) -> bool:
-    """Whether a string can be written down: a lone half of a surrogate pair, which JSON lets through, cannot."""
+    """Whether a string can be encoded: half of a surrogate pair, which JSON lets through, cannot."""
     return not any("\ud800" <= character <= "\udfff" for character in value)
 
 

@@ -1,11 +1,11 @@
-"""The service from Python, with the verbs of the Optimizer.
+"""A client of the service, with the methods of the Optimizer.
 
     study = eb.Client("http://127.0.0.1:8411").study("edge-7")
     trial = study.ask()
     study.tell(trial, 3.2)
 
-A service that restarts, or is busy, is waited for: asks and tells may be sent twice without harm. What the service
-refuses is raised as the error that the library itself would raise.
+While the service restarts or is busy, the client tries again: sending an ask or a tell twice does no harm. An error of
+the service is raised as the exception that the library itself would raise.
 """
 
 import http.client
@@ -35,14 +35,14 @@ from ebbtide.space import Parameter, Space
 from ebbtide.study import tells
 from ebbtide.study.definition import Direction, check_same
 
-PASSING = (429, 502, 503, 504)  # a status that may be another one in a moment
+PASSING = (429, 502, 503, 504)  # temporary: worth trying again
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.5
 PAGE = 5000
-LOOK_AGAIN_S = 60.0  # a machine that slept has missed time
+LOOK_AGAIN_S = 60.0  # monotonic time may stop while a machine sleeps
 
 
 class Client:
-    """A service at a URL. It is tried again for `patience` seconds before a ServiceError is raised."""
+    """The service at a URL. A call is tried again for `patience` seconds before a ServiceError is raised."""
 
     def __init__(self, url: str, token: str | None = None, *, patience: float = 30.0, timeout: float = 60.0) -> None:
         parts = urllib.parse.urlsplit(url)
@@ -68,14 +68,14 @@ class Client:
         seed: int | None = None,
         n_initial: int | None = None,
     ) -> "RemoteStudy":
-        """A new study, which is an error if there is one of that name."""
+        """Create a study; an error if one of that name exists."""
         searched = space if isinstance(space, Space) else Space(space)
         body = {"name": name, "space": searched.to_json(), "direction": direction, "algorithm": algorithm}
         self.call("POST", "/studies", body | {"seed": seed, "n_initial": n_initial})
         return RemoteStudy(self, name)
 
     def create_or_open(self, name: str, space: Mapping[str, Parameter] | Space, **options: Any) -> "RemoteStudy":
-        """A study that is made; or that is there, and is defined like this (but for what is None)."""
+        """Create a study, or open the existing one, whose definition must be the same (where options are not None)."""
         try:
             return self.create(name, space, **options)
         except StudyError:
@@ -85,24 +85,24 @@ class Client:
         return study
 
     def study(self, name: str) -> "RemoteStudy":
-        """A study that is there."""
+        """Open an existing study."""
         study = RemoteStudy(self, name)
         study.describe()
         return study
 
     def studies(self) -> list[dict[str, Any]]:
-        """How each study is defined, and what was asked and told of it."""
+        """The definition of each study, and how much was asked and told."""
         found: list[dict[str, Any]] = self.call("GET", "/studies")["studies"]
         return found
 
     def delete(self, name: str) -> None:
-        """Delete a study with all that was told."""
+        """Delete a study and everything recorded in it."""
         self.call("DELETE", _path(name))
 
     # --- one call -----------------------------------------------------------------------------------------
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """The answer of the service, as JSON; tried again while it is away or busy."""
+        """The answer of the service, as JSON; tried again while the service is unreachable or busy."""
         deadline, pause = time.monotonic() + self.patience, FIRST_PAUSE_S
         while True:
             try:
@@ -129,10 +129,10 @@ class Client:
         try:
             return response.status, json.loads(text) if text else None
         except ValueError:
-            return response.status, None  # not from us, but from something in between
+            return response.status, None  # not from the service, but from a proxy in between
 
     def _connection(self) -> http.client.HTTPConnection:
-        """Kept open, one a thread."""
+        """This thread's connection, which is kept open."""
         if (kept := getattr(self._local, "connection", None)) is None:
             kinds = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
             host = self._parts.hostname or ""
@@ -157,7 +157,7 @@ class Client:
 
 
 class RemoteStudy:
-    """A study of a service: ask, tell, recommend."""
+    """A study in a service: ask, tell, recommend."""
 
     def __init__(self, client: Client, name: str) -> None:
         self.client, self.name = client, name
@@ -179,7 +179,7 @@ class RemoteStudy:
         return f"<RemoteStudy {self.name!r} of {self.client.url}>"
 
     def describe(self) -> dict[str, Any]:
-        """How it is defined, and what has happened."""
+        """The definition, and how much was asked and told."""
         description: dict[str, Any] = self._call("GET", "")
         return description
 
@@ -188,7 +188,7 @@ class RemoteStudy:
     @overload
     def ask(self, n: int, *, lease: float | None = None) -> list[Trial]: ...
     def ask(self, n: int | None = None, *, lease: float | None = None) -> Trial | list[Trial]:
-        """What to measure next; as `Optimizer.ask`."""
+        """What to measure next, as in `Optimizer.ask`."""
         answer = self._call("POST", "/ask", {"n": n, "lease": lease})
         return Trial(**answer) if n is None else [Trial(**trial) for trial in answer["trials"]]
 
@@ -201,7 +201,7 @@ class RemoteStudy:
         failed: bool = False,
         key: str | None = None,
     ) -> None:
-        """What was measured; as `Optimizer.tell`."""
+        """Record what was measured, as in `Optimizer.tell`."""
         subject: dict[str, Any]
         if isinstance(trial, Trial):
             subject = {"id": trial.id, "idempotency_key": tells.checked_key(key)}
@@ -219,11 +219,11 @@ class RemoteStudy:
 
     @cached_property
     def clock(self) -> "ServiceClock":
-        """The service's clock: the times of its trials are by it."""
+        """The service's clock, which dates its trials."""
         return ServiceClock(self)
 
     def recommend(self) -> Recommendation:
-        """The best now, by the model."""
+        """The best parameters now, according to the model."""
         return Recommendation(**self._call("GET", "/recommend"))
 
     def observations(self) -> Iterator[Observation]:
@@ -249,7 +249,7 @@ class RemoteStudy:
 
 
 class ServiceClock:
-    """The clock of a service, as far as it can be known from here; looked at again every minute."""
+    """The clock of a service, as estimated here; compared with the service again every minute."""
 
     def __init__(self, study: RemoteStudy) -> None:
         self._study = study
@@ -273,18 +273,18 @@ def _as_json(params: Mapping[str, Any]) -> dict[str, Any]:
 
 def _path(name: str) -> str:
     quoted = urllib.parse.quote(name, safe="")
-    if quoted in ("", ".", ".."):  # which a path cannot hold
+    if quoted in ("", ".", ".."):  # a path cannot hold these
         raise UnknownStudyError(f"there is no study {name!r}")
     return f"/studies/{quoted}"
 
 
 def _error(status: int, answer: Any) -> EbbtideError:
-    """What the library would have raised here, if the service says so."""
+    """The exception that the library would have raised, if the answer names one."""
     try:
         kind, message = answer["error"]["type"], answer["error"]["message"]
         known = getattr(ebbtide.errors, kind, None)
     except (KeyError, TypeError):
-        return ServiceError(f"the service answered {status}, without saying why")
+        return ServiceError(f"the service answered {status} without a reason")
     if isinstance(known, type) and issubclass(known, EbbtideError):
         return known(message)
     return ServiceError(f"the service answered {status}: {message}")

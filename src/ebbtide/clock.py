@@ -18,16 +18,16 @@ _MONOTONIC_AT_START = time.monotonic()
 
 
 class SystemClock:
-    """Seconds since the epoch, by the wall at the start of the process and by monotonic time since.
+    """Seconds since the epoch: the wall clock when the process started, plus monotonic time since then.
 
-    A step of the system's time (NTP, a change by hand) changes nothing.
+    Changes of the system's time (by NTP or by hand) have no effect.
     """
 
     def __init__(self) -> None:
         self._offset = 0.0
 
     def never_before(self, time: float) -> None:
-        """After a restart: go on from the last time recorded, should the wall be behind it."""
+        """After a restart: continue from the last time recorded, if the wall clock is behind it."""
         self._offset += max(0.0, time - self.now())
 
     @staticmethod
@@ -40,16 +40,16 @@ class SystemClock:
 
 
 def wait_until(clock: Clock, moment: float) -> None:
-    """Return when the clock shows `moment`: by moving it, if it moves only when told to."""
+    """Return when the clock shows `moment`. A ManualClock is advanced to it."""
     while (missing := moment - clock.now()) > 0.0:
         if isinstance(clock, ManualClock):
             clock.advance(missing)
         else:
-            time.sleep(min(missing, LONGEST_NAP))  # a clock of someone's own may run faster than seconds
+            time.sleep(min(missing, LONGEST_NAP))  # a user's clock may run faster than real time
 
 
 class ManualClock:
-    """A clock that moves only when told to, in any unit: simulations, tests, replays.
+    """A clock that moves only when you advance it, in any unit: for simulations, tests and replays.
 
     >>> clock = ManualClock(start=10.0)
     >>> clock.advance(2.5)
@@ -59,15 +59,15 @@ class ManualClock:
 
     def __init__(self, start: float = 0.0) -> None:
         if not math.isfinite(start):
-            raise ConfigurationError(f"start={start!r}: a clock starts at a finite time")
+            raise ConfigurationError(f"start={start!r}: give a finite number, in any unit of time")
         self._now = float(start)
 
     def now(self) -> float:
-        """The time that it was moved to."""
+        """The start, plus everything it was advanced by."""
         return self._now
 
     def advance(self, seconds: float) -> None:
         """Let time pass."""
         if not (math.isfinite(seconds) and seconds >= 0):
-            raise ConfigurationError(f"advance({seconds!r}): time moves forward, by a finite amount")
+            raise ConfigurationError(f"advance({seconds!r}): time only moves forward; give a finite number ≥ 0")
         self._now += seconds

@@ -1,32 +1,32 @@
-"""All errors and warnings, one tree.
+"""All errors and warnings, in one tree.
 
 EbbtideError
 ├── SpaceError           the definition of a search space is wrong
 ├── ParameterError       parameters do not fit the space (all problems listed at once)
 ├── ObservationError     a value or a time that cannot be recorded
-├── TrialError           a trial that is unknown, or that was told something else before
+├── TrialError           a trial that is unknown, or was told another value before
 ├── ConfigurationError   an algorithm, a part or an option that does not fit
-├── StudyError           a stored study that is there already, or is defined otherwise
-│   └── UnknownStudyError     … that is not there
-├── SnapshotError        a file that is torn, edited or from a newer version
+├── StudyError           a stored study that already exists, or has another definition
+│   └── UnknownStudyError     … or does not exist
+├── SnapshotError        a file that is incomplete, edited or from a newer version
 ├── StorageError         a database that is full, read-only, busy, damaged or from a newer version
-├── ServiceError         a service that cannot be reached, or that refused
-│   ├── BusyError             … because too many requests are waiting already
+├── ServiceError         a service that cannot be reached, or refused a request
+│   ├── BusyError             … because too many requests are already waiting
 │   └── WorkerError           … because its worker processes keep dying
 └── NumericalError       a matrix that no jitter could make positive definite
 
 EbbtideWarning
-├── FitWarning           hyperparameters could not be fitted; what was used instead
+├── FitWarning           the hyperparameters could not be fitted; others were used instead
 ├── ClockWarning         the clock did something that a clock should not do
-└── CallbackWarning      a callback raised; the optimizer went on
+└── CallbackWarning      a callback raised an exception; the optimizer continued
 
-The first six are ValueErrors too, so that code which knows nothing of ebbtide can catch them.
+The first six are also ValueErrors, so code that knows nothing about ebbtide can catch them.
 An error leaves the optimizer exactly as it was.
 """
 
 
 class EbbtideError(Exception):
-    """Anything that ebbtide refuses."""
+    """Base class of all errors that ebbtide raises."""
 
 
 class SpaceError(EbbtideError, ValueError):
@@ -34,7 +34,7 @@ class SpaceError(EbbtideError, ValueError):
 
 
 class ParameterError(EbbtideError, ValueError):
-    """Parameters do not fit the space; all that is wrong with them is listed at once."""
+    """Parameters do not fit the space; the message lists all problems at once."""
 
 
 class ObservationError(EbbtideError, ValueError):
@@ -42,7 +42,7 @@ class ObservationError(EbbtideError, ValueError):
 
 
 class TrialError(EbbtideError, ValueError):
-    """A trial that is unknown, or that was told something else before."""
+    """A trial that is unknown, or was told another value before."""
 
 
 class ConfigurationError(EbbtideError, ValueError):
@@ -50,15 +50,15 @@ class ConfigurationError(EbbtideError, ValueError):
 
 
 class StudyError(EbbtideError, ValueError):
-    """A stored study that is there already, or is defined otherwise."""
+    """A stored study that already exists, or has another definition."""
 
 
 class UnknownStudyError(StudyError):
-    """A stored study that is not there."""
+    """A stored study that does not exist."""
 
 
 class SnapshotError(EbbtideError):
-    """A file that is torn, edited or from a newer version."""
+    """A file that is incomplete, edited or from a newer version."""
 
 
 class StorageError(EbbtideError):
@@ -66,15 +66,15 @@ class StorageError(EbbtideError):
 
 
 class ServiceError(EbbtideError):
-    """A service that cannot be reached, or that refused."""
+    """A service that cannot be reached, or refused a request."""
 
 
 class BusyError(ServiceError):
-    """Too many requests are waiting already; try again in a moment."""
+    """Too many requests are already waiting; try again in a moment."""
 
 
 class WorkerError(ServiceError):
-    """The processes that work on models died again and again."""
+    """The worker processes of the service keep dying."""
 
 
 class NumericalError(EbbtideError, ArithmeticError):
@@ -82,11 +82,11 @@ class NumericalError(EbbtideError, ArithmeticError):
 
 
 class EbbtideWarning(UserWarning):
-    """Anything that ebbtide worked around; the message says what it did."""
+    """Base class of all warnings: ebbtide worked around a problem, and the message says how."""
 
 
 class FitWarning(EbbtideWarning):
-    """Hyperparameters could not be fitted; the warning says what was used instead."""
+    """The hyperparameters could not be fitted; the message says what was used instead."""
 
 
 class ClockWarning(EbbtideWarning):
@@ -94,4 +94,4 @@ class ClockWarning(EbbtideWarning):
 
 
 class CallbackWarning(EbbtideWarning):
-    """A callback raised; the optimizer went on."""
+    """A callback raised an exception; the optimizer continued."""

@@ -4,9 +4,9 @@
     tell(): validate → record                                  (no model work)
 
 Only `ask` changes the model. `recommend`, `predict`, `relevance` and `hyperparameters` are pure reads: they
-condition on everything told with the hyperparameters fitted last, and leave no trace. What is worked out is worked
-out by `reasoning`; what happened is recorded in the log first (a file, with `storage=`) and then made known to
-the engine, so that nothing is ever known that is not recorded.
+condition on everything told, with the hyperparameters fitted last, and change nothing. The engine does the
+computing. An ask or a tell is first recorded in the log (a file, with `storage=`) and then passed to the engine,
+which therefore never knows anything that is not recorded.
 """
 
 import math
@@ -39,11 +39,11 @@ from ebbtide.study.log import Ask, Log, MemoryLog
 from ebbtide.study.step import Step
 from ebbtide.study.storage import SqliteLog, Storage
 
-RACES = 3  # asks of other processes that an ask may lose against, before it locks them out
+RACES = 3  # how often other processes may overtake an ask before it locks them out
 
 
 class Optimizer:
-    """Optimizes an objective that drifts: ask for a query, tell its value, for ever.
+    """Optimizes an objective that drifts: ask what to try, tell what you measured, for as long as you like.
 
     >>> import ebbtide as eb
     >>> clock = eb.ManualClock()
@@ -55,8 +55,8 @@ class Optimizer:
     >>> round(opt.recommend().params["x"], 1)
     0.3
 
-    With `storage="sqlite:///tuner.db"` and a `name` it is a study that outlives the process: the next one that is made
-    with the same name goes on where this one was, whatever happened to it.
+    With `storage="sqlite:///tuner.db"` and a `name`, the study outlives the process: the next optimizer with the same
+    name continues where this one stopped, even after a crash.
     """
 
     def __init__(
@@ -74,7 +74,9 @@ class Optimizer:
     ) -> None:
         definition = define(space, direction, algorithm, clock, seed, n_initial)
         if (storage is None) != (name is None):
-            raise ConfigurationError(f"storage={storage!r}, name={name!r}: a stored study needs both, another neither")
+            raise ConfigurationError(
+                f"storage={storage!r}, name={name!r}: a stored study needs both; for a study in memory, leave both out"
+            )
         if storage is None or name is None:
             self._begin(Engine(definition), MemoryLog(), SystemClock() if clock is None else clock, callbacks)
             return
@@ -92,7 +94,7 @@ class Optimizer:
         algorithm: str | Algorithm | None = None,
         callbacks: Iterable[Callable[[Event], object]] = (),
     ) -> Self:
-        """A stored study that is there. A clock or an algorithm of your own classes is passed again."""
+        """Open an existing stored study. If its clock or algorithm uses your own classes, pass it again."""
         optimizer = cls.__new__(cls)
         given = None if algorithm is None else checked_algorithm(algorithm)
         optimizer._resume(Storage.of(storage).log(name), clock, given, callbacks)
@@ -131,14 +133,14 @@ class Optimizer:
     def ask(
         self, n: int | None = None, *, until: float | None = None, lease: float | None = None
     ) -> Trial | list[Trial]:
-        """What to measure next. `n` queries at once take each other into account.
+        """What to measure next. With `n`, a list of queries that take each other into account.
 
-        Measure at `trial.time`: now, for all algorithms but those that may choose a later moment (ABO), which is
-        at most `until`. A trial that is not told counts as pending for its `lease`, by default one l_T.
+        Measure at `trial.time`. That is now, except for algorithms that may choose a later time (ABO), `until` at the
+        latest. A trial counts as pending until it is told, or until its `lease` (by default one l_T) is over.
         """
         end = math.inf if until is None else as_finite(until)
         if end is None:
-            raise ConfigurationError(f"until={until!r}: give a finite time by the clock, or None")
+            raise ConfigurationError(f"until={until!r}: give a finite time in the clock's unit, or None")
         span = None if lease is None else as_finite(lease)
         if lease is not None and (span is None or span < 0.0):
             raise ConfigurationError(f"lease={lease!r}: give a time ≥ 0 in the clock's unit, or None")
@@ -157,17 +159,17 @@ class Optimizer:
             lost += 1
 
     def _plan(self, until: float = math.inf) -> Plan:
-        """What an ask needs to be worked out, here or in another process."""
+        """Everything needed to compute an ask, here or in another process."""
         self._catch_up()
         return Plan(self._engine, self._read_clock(), until, self._engine.state.asks, self._engine.active.told)
 
     def _commit(self, plan: Plan, step: Step, lease: float | None = None) -> Trial | None:
-        """Record what a plan came to. None if somebody else has asked meanwhile: then it is to be planned anew."""
+        """Record the result of a plan. None if another process has asked in the meantime: then plan again."""
         ask = self._record(plan, step, lease)
         return None if ask is None else self._apply(ask)
 
     def _record(self, plan: Plan, step: Step, lease: float | None) -> Ask | None:
-        """Write the ask to the log; None if somebody else has asked since the plan was made."""
+        """Write the ask to the log; None if another process has asked since the plan was made."""
         landed = self._read_clock()
         with self._log.transaction():
             self._catch_up()
@@ -178,7 +180,7 @@ class Optimizer:
         return ask
 
     def _apply(self, ask: Ask) -> Trial:
-        """Only here does anything change: whatever failed before has left no trace."""
+        """The only place where an ask changes anything: a failure before this leaves no trace."""
         self._engine.apply(ask)
         handed_out = replace(ask.trial, params=dict(ask.trial.params))
         if self.callbacks:
@@ -187,7 +189,7 @@ class Optimizer:
         return handed_out
 
     def _catch_up(self) -> None:
-        """Learn what others have recorded in the same log."""
+        """Learn what other processes have recorded in the same log."""
         updates = self._log.updates(self._engine.state.asks, self._engine.active.told)
         self._engine.learn(updates)
         if (updates.asks or updates.tells) and isinstance(self.clock, SystemClock):
@@ -206,8 +208,8 @@ class Optimizer:
     ) -> None:
         """Record a value for a trial, or for parameters measured elsewhere, at `time` (default: the trial's, or now).
 
-        Telling a trial the same value again changes nothing. `failed=True` records that there is no value. A `key`
-        makes it safe to tell parameters again after a failure: what was told under the same key is not told twice.
+        Telling a trial the same value again changes nothing. `failed=True` records that the evaluation failed. A `key`
+        makes it safe to repeat a tell of parameters after an error: each key is recorded only once.
         """
         outcome, key = tells.checked_value(value, failed), tells.checked_key(key)
         with self._log.transaction():
@@ -228,7 +230,7 @@ class Optimizer:
     # --- pure reads ---------------------------------------------------------------------------------------
 
     def recommend(self) -> Recommendation:
-        """The best parameters now, by the model: no exploration."""
+        """The best parameters now, according to the model, without exploration."""
         self._catch_up()
         return self._engine.recommend(self._read_clock())
 
@@ -239,7 +241,7 @@ class Optimizer:
     def predict(
         self, params: Mapping[str, Any] | Sequence[Mapping[str, Any]], time: float | None = None
     ) -> tuple[float, float] | tuple[Array, Array]:
-        """Mean and deviation of the objective (without noise) at some parameters, now or at any other time."""
+        """Mean and standard deviation of the objective (without noise) at the given parameters, now or at `time`."""
         now = self._read_clock()
         moment = now if time is None else tells.finite_time(time)
         single = isinstance(params, Mapping)
@@ -260,7 +262,7 @@ class Optimizer:
 
     @property
     def history(self) -> list[Observation]:
-        """Every observation ever told, in the order told, with when it was removed and at what relevance."""
+        """Every observation ever told, in the order told; with the time and the relevance at its removal, if any."""
         return self._log.history()
 
     @property
@@ -270,7 +272,7 @@ class Optimizer:
 
     @property
     def told(self) -> int:
-        """How many observations were ever told: the history's length, at no cost."""
+        """How many observations were ever told: the length of the history, without reading it."""
         return self._engine.active.told
 
     @property
@@ -280,7 +282,7 @@ class Optimizer:
 
     @property
     def response(self) -> float | None:
-        """The usual time from an ask to its answer, in the clock's unit."""
+        """The time that recent asks took (their median), in the clock's unit; None before the first ask."""
         return median(self._engine.state.responses) if self._engine.state.responses else None
 
     @property
@@ -300,7 +302,7 @@ class Optimizer:
         """How often each safeguard stepped in (docs: Troubleshooting)."""
         return dict(self._engine.state.guards)
 
-    # --- the loop, for those who do not need their own ----------------------------------------------------
+    # --- a ready-made loop --------------------------------------------------------------------------------
 
     def optimize(
         self,
@@ -312,7 +314,7 @@ class Optimizer:
     ) -> Recommendation:
         """Ask, evaluate `objective(params, time)` and tell until `duration` has passed on the clock.
 
-        An exception of the objective is recorded as a failed evaluation and raised, unless `catch` lists it.
+        An exception in the objective is recorded as a failed evaluation, then raised again unless `catch` lists it.
         """
         return loop.optimize(
             self,
@@ -327,7 +329,7 @@ class Optimizer:
     # --- durability ---------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to a JSON file, atomically. `load` goes on as if nothing had happened."""
+        """Write everything to a JSON file, atomically. `load` continues as if nothing had happened."""
         self._engine.note(self._read_clock())
         snapshot.write(path, snapshot.payload_of(self._engine, self._log))
 
@@ -339,7 +341,7 @@ class Optimizer:
         algorithm: str | Algorithm | None = None,
         callbacks: Iterable[Callable[[Event], object]] = (),
     ) -> Self:
-        """The optimizer that `save` wrote. A clock or an algorithm of your own classes is passed again."""
+        """The optimizer that `save` wrote. If its clock or algorithm uses your own classes, pass it again."""
         payload = snapshot.read(path)
         given = None if algorithm is None else checked_algorithm(algorithm)
         optimizer = cls.__new__(cls)
@@ -352,7 +354,7 @@ class Optimizer:
         return optimizer
 
     def close(self) -> None:
-        """Close the storage, if there is one. Nothing is lost without it: every tell is on the disk already."""
+        """Close the storage, if there is one. Nothing is lost without it: every tell is already on the disk."""
         self._log.close()
 
     def __enter__(self) -> Self:
@@ -362,7 +364,7 @@ class Optimizer:
         self.close()
 
     def __repr__(self) -> str:
-        algorithm = codec.name_of(self.algorithm) or "an algorithm of your own"
+        algorithm = codec.name_of(self.algorithm) or "a custom algorithm"
         names = ", ".join(self.space.parameters)
         return (
             f"<{type(self).__name__}: {self.direction} over {names} by {algorithm}; "
@@ -374,7 +376,7 @@ class Optimizer:
     def _read_clock(self) -> float:
         reading = self.clock.now()
         if (moment := as_finite(reading)) is None:
-            warnings.warn(f"the clock shows {reading!r}; its latest reading is used", ClockWarning, stacklevel=3)
+            warnings.warn(f"the clock returned {reading!r}; its latest reading is used", ClockWarning, stacklevel=3)
             return self._engine.latest_reading if math.isfinite(self._engine.latest_reading) else 0.0
         return moment
 
@@ -383,4 +385,4 @@ class Optimizer:
             try:
                 callback(event)
             except Exception as error:
-                warnings.warn(f"callback {callback!r} raised {error!r}; going on", CallbackWarning, stacklevel=4)
+                warnings.warn(f"callback {callback!r} raised {error!r}; continuing", CallbackWarning, stacklevel=4)

@@ -1,4 +1,4 @@
-"""The small things that an optimizer hands out."""
+"""What an optimizer returns, and what callbacks receive."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,9 +8,9 @@ from ebbtide.gp.kernels import SpaceTimeKernel
 
 @dataclass(frozen=True)
 class Trial:
-    """A query: measure the objective with `params`; `time` is the moment that it is for.
+    """A query: measure the objective with `params`, which were chosen for `time`.
 
-    Until it is told, or until it `expires` (by default one l_T after its time), later queries keep away from it.
+    Later queries keep away from it until it is told or `expires` (by default one l_T after its time).
     """
 
     id: str
@@ -21,7 +21,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Observation:
-    """One line of the history; `removed_at` and `relevance` tell when it left the active set, and its score then."""
+    """One line of the history; `removed_at` is when it left the active set, `relevance` its score at that time."""
 
     params: dict[str, Any]
     time: float
@@ -29,22 +29,22 @@ class Observation:
     trial_id: str | None = None
     removed_at: float | None = None
     relevance: float | None = None
-    key: str | None = None  # under which it was told, if it had to be told once only
+    key: str | None = None  # the idempotency key that it was told with
 
     @property
     def failed(self) -> bool:
-        """Whether there is no value."""
+        """Whether the evaluation failed; then there is no value."""
         return self.value is None
 
     @property
     def active(self) -> bool:
-        """Whether the model still sees it."""
+        """Whether the model still uses it."""
         return not self.failed and self.removed_at is None
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The best parameters now, by the model; `mean` and `std` are its belief, in the objective's unit."""
+    """The best parameters now, according to the model; `mean` and `std` are its prediction, in the objective's unit."""
 
     params: dict[str, Any]
     mean: float
@@ -54,7 +54,7 @@ class Recommendation:
 
 @dataclass(frozen=True)
 class Model:
-    """What was last fitted. The model sees (y − mean)/scale, with its sign changed when minimizing."""
+    """The model as last fitted. It sees (y − mean)/scale, with the opposite sign when minimizing."""
 
     kernel: SpaceTimeKernel
     noise: float

@@ -1,4 +1,4 @@
-"""The words of the service and of the command line: what the library hands out, as JSON."""
+"""What the library returns, as JSON: shared by the service, the client and the command line."""
 
 from typing import Any
 
@@ -10,9 +10,11 @@ from ebbtide.study.storage import Summary
 
 
 def check_token(token: str) -> None:
-    """An error, which does not repeat it, unless a header can hold it as it is."""
+    """Raise an error unless a header can hold the token; the message does not repeat it."""
     if not token or not all("!" <= character <= "~" for character in token):
-        raise ConfigurationError("the token is empty, or no header can hold it: use letters, digits and signs of ASCII")
+        raise ConfigurationError(
+            "the token is empty, or no header can hold it: use ASCII letters, digits and punctuation"
+        )
 
 
 def trial(asked: Trial) -> dict[str, Any]:
@@ -38,7 +40,7 @@ def observation(line: int, told: Observation) -> dict[str, Any]:
 
 
 def study(summary: Summary) -> dict[str, Any]:
-    """A study at a glance: how it is defined, and what has happened."""
+    """A study at a glance: its definition, and how much was asked and told."""
     definition = summary.definition
     return {
         "name": summary.name,
@@ -59,7 +61,7 @@ def study(summary: Summary) -> dict[str, Any]:
 
 
 def model(optimizer: Optimizer) -> dict[str, Any]:
-    """What the model believes, and how it is doing."""
+    """What the model believes, and how the optimizer is doing."""
     fitted = optimizer.model
     return {
         "asked": optimizer.asked,

@@ -30,14 +30,14 @@ def future_products(kernel, X, ages):
 
 
 def moving_bump(params, t):
-    """Maximize: a hill in the unit square whose top goes round a circle once in 120 s."""
+    """Maximize: a hill in the unit square whose top moves around a circle every 120 s."""
     x = 0.5 + 0.35 * math.cos(2 * math.pi * t / 120.0)
     y = 0.5 + 0.35 * math.sin(2 * math.pi * t / 120.0)
     return math.exp(-((params["x"] - x) ** 2 + (params["y"] - y) ** 2) / 0.08)
 
 
 def jumping_valley(params, t):
-    """Minimize: the best place drifts, and jumps to the other side every 100 s."""
+    """Minimize: the best point drifts, and jumps to the other side every 100 s."""
     best = 0.25 + 0.5 * (int(t // 100) % 2) + 0.1 * math.sin(t / 15.0)
     return (params["x"] - best) ** 2 + 0.1 * math.sin(10 * params["x"])
 
@@ -46,7 +46,7 @@ UNIT_SQUARE = {"x": eb.Float(0.0, 1.0), "y": eb.Float(0.0, 1.0)}
 
 
 def drive(opt, f, steps, dt=1.0):
-    """The plain loop on a manual clock; the true values of the queries."""
+    """Ask and tell with a manual clock; returns the true values of the queries."""
     values = []
     for _ in range(steps):
         trial = opt.ask()

@@ -1,11 +1,11 @@
-"""A disk that fails, and that loses its power: a VFS under SQLite's writes, by APSW.
+"""A disk that fails or loses power: a VFS below SQLite, made with APSW.
 
-APSW brings a SQLite of its own. `Connection` has the part of sqlite3.Connection that ebbtide.study.storage uses, and
-its errors, so `ebbtide.study.storage.database.connect` can be exchanged for `Disk.connect`, and everything above it is
-real.
+APSW has its own SQLite. `Connection` implements the part of sqlite3.Connection that ebbtide.study.storage uses, with
+the same errors. So `ebbtide.study.storage.database.connect` can be replaced with `Disk.connect`, and everything above
+it is real.
 
-A disk keeps a list of all that was done to it. `Disk.fail` makes one of the next writes, syncs and truncations fail;
-`after_power_cut` says what a real disk may hold if the power went after some of them.
+A disk keeps a list of everything that was done to it. `Disk.fail` makes one of the next writes, syncs and truncations
+fail; `after_power_cut` returns what a real disk may hold if the power was cut after some of them.
 """
 
 import itertools
@@ -23,7 +23,7 @@ CLASSES = {
     apsw.SQLITE_CORRUPT: sqlite3.DatabaseError,
     apsw.SQLITE_NOTADB: sqlite3.DatabaseError,
 }
-# What SQLite makes of ENOSPC and EIO
+# How SQLite reports ENOSPC and EIO
 ERRORS = {
     "ENOSPC": {"write": "SQLITE_FULL", "sync": "SQLITE_IOERR_FSYNC", "truncate": "SQLITE_IOERR_TRUNCATE"},
     "EIO": {"write": "SQLITE_IOERR_WRITE", "sync": "SQLITE_IOERR_FSYNC", "truncate": "SQLITE_IOERR_TRUNCATE"},
@@ -33,7 +33,7 @@ _names = itertools.count()
 
 @dataclass(frozen=True)
 class Done:
-    """One thing done to the disk. A file that is made again under the same name is another file."""
+    """One operation on the disk. A file that is created again under the same name is another file."""
 
     kind: str  # write, sync, truncate; link, unlink, sync folder
     file: int = -1
@@ -52,20 +52,20 @@ class Disk(apsw.VFS):
         self.numbers = itertools.count()
         self.counted = 0  # writes, syncs and truncations
         self.at, self.error, self.lasting = None, "EIO", False
-        self.unheard = False  # in a checkpoint or in closing, whose errors SQLite keeps for itself
-        self.struck: list[tuple[str, bool]] = []  # kind, and whether it had to be heard of
+        self.unheard = False  # during a checkpoint or a close, whose errors SQLite does not report
+        self.struck: list[tuple[str, bool]] = []  # kind, and whether it had to be reported
 
     # --- faults -------------------------------------------------------------------------------------------
 
     def fail(self, at, error, lasting):
-        """The operation number `at` from now on will fail, and all after it if that is lasting, until healed."""
+        """Let the operation number `at` from now on fail; if `lasting`, all after it too, until healed."""
         self.counted, self.at, self.error, self.lasting, self.struck = 0, at, error, lasting, []
 
     def heal(self):
         self.at = None
 
     def count(self, kind):
-        """Raise, if this is the one."""
+        """Count an operation; raise an error if it is to fail."""
         number, self.counted = self.counted, self.counted + 1
         if self.at is not None and (number == self.at or (self.lasting and number > self.at)):
             self.struck.append((kind, not self.unheard))
@@ -91,7 +91,7 @@ class File(apsw.VFSFile):
         path = name.filename() if isinstance(name, apsw.URIFilename) else name
         main = flags[0] & apsw.SQLITE_OPEN_MAIN_DB
         self.disk = disk
-        # SQLite asks for a file of its own that it deletes when it is done; those hold nothing that matters.
+        # SQLite also opens temporary files, which it deletes when they are closed; they hold nothing that matters.
         self.kept = path is not None and not flags[0] & apsw.SQLITE_OPEN_DELETEONCLOSE
         new = self.kept and not Path(path).exists()
         super().__init__("", name, flags)
@@ -107,7 +107,7 @@ class File(apsw.VFSFile):
             try:
                 self.disk.count("write")
             except apsw.Error:
-                self._write(data[: len(data) // 2], offset)  # that much still fitted
+                self._write(data[: len(data) // 2], offset)  # this much was still written
                 raise
             self._write(data, offset)
         else:
@@ -130,11 +130,11 @@ class File(apsw.VFSFile):
             if self.syncs_folder:
                 self.disk.done.append(Done("sync folder"))
                 self.syncs_folder = False
-        # The real disk need not be bothered: what is on it after a power cut is worked out from the list.
+        # No sync of the real disk is needed: what it holds after a power cut is computed from the list.
 
 
 class Connection:
-    """What ebbtide.study.storage.database uses of sqlite3.Connection."""
+    """The part of sqlite3.Connection that ebbtide.study.storage.database uses."""
 
     def __init__(self, disk, path, mode):
         self.disk = disk
@@ -146,7 +146,7 @@ class Connection:
         self.real.set_wal_hook(self._checkpoint)
 
     def _checkpoint(self, connection, database, pages):
-        """SQLite's own hook, which ignores errors; APSW would report them all the same."""
+        """Like SQLite's own hook, which ignores errors; APSW would report them."""
         if pages >= (self.disk.checkpoint_pages or 1000):
             self._unheard(lambda: connection.wal_checkpoint(database))
         return apsw.SQLITE_OK
@@ -188,7 +188,7 @@ class Rows:
 
 
 def _speaking(act, *args, **kwargs):
-    """The errors that the standard library would raise."""
+    """Raise the errors that the standard library would raise."""
     try:
         return act(*args, **kwargs)
     except apsw.Error as error:
@@ -202,10 +202,10 @@ def _speaking(act, *args, **kwargs):
 
 
 def after_power_cut(done, rng=None, keep_all=False):
-    """Files by name, as a disk may hold them when the power goes after all of `done`.
+    """Files by name, as a disk may hold them if the power is cut after all of `done`.
 
-    What was synced is there. Of what was not, nothing is (no rng), or any part, sector by sector; and of the folder's
-    entries those up to some moment since it was synced. `keep_all`: it was only the process that died.
+    What was synced is there. What was not synced is missing (without `rng`), or partly there, sector by sector; of the
+    folder's entries, those up to some moment after its last sync. `keep_all`: only the process died.
     """
     entries = [i for i, d in enumerate(done) if d.kind in ("link", "unlink")]
     synced = max((i for i, d in enumerate(done) if d.kind == "sync folder"), default=-1)
@@ -241,7 +241,7 @@ def _content(done, rng, keep_all):
 
 
 def _sectors(write):
-    """A write, cut where the disk's sectors end."""
+    """A write, divided at the ends of the disk's sectors."""
     end = write.offset + len(write.data)
     cuts = [write.offset, *range((write.offset // SECTOR + 1) * SECTOR, end, SECTOR), end]
     for start, stop in itertools.pairwise(cuts):

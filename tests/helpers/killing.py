@@ -1,15 +1,15 @@
-"""Kill processes that write to a study, hundreds of times, and look at what they left. Run as a script:
+"""Kill processes that write to a study, hundreds of times, and check what they left behind. Run as a script:
 
-    python tests/killing.py FOLDER --seed 0 --kills 100 --manner one
+    python tests/helpers/killing.py FOLDER --seed 0 --kills 100 --manner one
 
-It imports ebbtide once and forks: a child opens the study, asks and tells, and says so on a pipe before each step and
-after it has returned. The parent kills it (SIGKILL), checks the file, and goes on with the same study. When it kills is
-drawn from the seed: a while after a child has begun something, which is shorter or longer than that usually takes. What
-it saw is printed as JSON; `problems` is empty if nothing was lost, doubled or out of order.
+It imports ebbtide once and forks: a child opens the study, asks and tells, and reports on a pipe before and after each
+step. The parent kills it (SIGKILL), checks the file, and continues with the same study. The moment of the kill is drawn
+from the seed: some time after the start of a step, shorter or longer than the step usually takes. What it saw is
+printed as JSON; `problems` is empty if nothing was lost, doubled or out of order.
 
-    one     a child at a time, which now and then closes the study and opens it again
-    two     two children at once on the same study; each is killed at a moment of its own
-    birth   a new file each time: the child is killed while it makes it
+    one     one child at a time, which sometimes closes the study and opens it again
+    two     two children at once on the same study, killed independently
+    birth   a new file each time: the child is killed while it creates the file
 """
 
 import argparse
@@ -29,12 +29,12 @@ import numpy as np
 import ebbtide as eb
 
 SPACE = {"x": eb.Float(0.0, 1.0), "codec": eb.Categorical(["a", "b"])}
-# Asks that cost little and yet remove something each time: it is the storage that is tried here.
+# Asks that cost little but remove something each time: this tests the storage.
 ALGORITHM = eb.Algorithm(temporal=None, acquisition=eb.Random(), staleness=eb.SlidingWindow(size=1))
-WORDS = {"open": "opened", "ask": "asked", "tell": "told", "close": "closed"}  # what a child says before and after
+WORDS = {"open": "opened", "ask": "asked", "tell": "told", "close": "closed"}  # what a child reports before and after
 OFTEN = {"one": [0.1, 0.3, 0.5, 0.1], "two": [0.1, 0.4, 0.4, 0.1], "birth": [1.0, 0.0, 0.0, 0.0]}
 REOPEN_EVERY = 2
-LONGEST_S = 20.0  # for a child to come to what it is to be killed in
+LONGEST_S = 20.0  # until a child has reached the step in which it is to be killed
 
 
 def study(url):
@@ -42,7 +42,7 @@ def study(url):
 
 
 def warm_up():
-    """What is imported and made at the first use is not to be made again in each child."""
+    """Do here what happens at the first use, so that no child has to repeat it."""
     opt = eb.Optimizer(SPACE, algorithm=ALGORITHM, seed=1, n_initial=2)
     for value in range(8):
         opt.tell(opt.ask(), float(value))
@@ -52,7 +52,7 @@ def warm_up():
 
 
 def work(url, pipe, first):
-    """Ask and tell for ever; each value is told by nobody else."""
+    """Ask and tell forever; no other child tells the same values."""
 
     def say(*what):
         os.write(pipe, (json.dumps(what) + "\n").encode())  # shorter than PIPE_BUF: whole or not at all
@@ -81,7 +81,7 @@ def work(url, pipe, first):
 
 class Child:
     def __init__(self, url, first, word, times):
-        """It is to be killed in what it says with this word, so many times."""
+        """To be killed in the step that it reports with this word, at this repetition."""
         self.word, self.times, self.due = word, times, None
         self.said, self.heard_at, self._rest = [], [], b""
         self.pipe, end = os.pipe()
@@ -91,7 +91,7 @@ class Child:
                 os.close(self.pipe)
                 work(url, end, first)
             finally:
-                os._exit(1)  # reached by an error only
+                os._exit(1)  # only reached after an error
         os.close(end)
 
     def read(self):
@@ -102,7 +102,7 @@ class Child:
         return bool(received)
 
     def kill(self):
-        """Whether it was that which ended it."""
+        """Kill the child; returns whether that is what ended it."""
         os.kill(self.pid, signal.SIGKILL)
         _, status = os.waitpid(self.pid, 0)
         while self.read():
@@ -119,7 +119,7 @@ class Child:
 
     @property
     def doing(self):
-        """What had begun and not returned when it was killed."""
+        """The step that had begun and not returned when it was killed."""
         last = self.said[-1][0] if self.said else "nothing"
         return last if last in WORDS else "nothing"
 
@@ -211,7 +211,7 @@ class Harness:
         return children
 
     def usual(self, word):
-        """How long this usually takes, by what was heard so far."""
+        """How long this step usually takes, according to the reports so far."""
         return statistics.median(self.durations[word][-20:] or [0.002])
 
     def end(self, child, number):
@@ -225,7 +225,7 @@ class Harness:
                 self.durations[before].append(child.heard_at[i] - child.heard_at[i - 1])
 
     def check(self, path, children, number):
-        """What was acknowledged is there; of the rest, at most what each child was doing."""
+        """Check that everything acknowledged is there, and beyond that at most what each child was doing."""
         if not path.exists():
             self.seen["no file yet"] += 1
             path.touch()
@@ -255,7 +255,7 @@ class Harness:
         self.go_on(path, log.values, number)
 
     def go_on(self, path, values, number):
-        """The next process finds a study that it can use, and what was being told can be told again."""
+        """Check that the next process can use the study, and that a tell can be repeated."""
         began = time.monotonic()
         with closing(study(f"sqlite:///{path}")) as opt:
             self.durations["open"].append(time.monotonic() - began)

@@ -28,9 +28,9 @@ MIXED = {
     "n": eb.Int(1, 32, log=True),
     "codec": eb.Categorical(["a", "b", None]),
 }
-MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # where a file is not synced to a disk
+MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # a folder in memory, if there is one
 TINY = {"x": eb.Float(0.0, 1.0)}
-# Two that forget something in a short time
+# Two algorithms that soon forget something
 WINDOW = eb.Algorithm(staleness=eb.SlidingWindow(size=4))
 HASTY = eb.Algorithm(staleness=eb.WassersteinBudget(alpha=10.0, min_active=3))
 
@@ -43,7 +43,7 @@ def url(path: str | Path) -> str:
 
 
 def tiny(path: str | Path | None = None, **changes: Any) -> eb.Optimizer:
-    """A study of one parameter that fills the space, and so costs little."""
+    """A study of one parameter whose asks only fill the space, so that they cost little."""
     stored = {} if path is None else {"storage": url(path), "name": "edge"}
     return eb.Optimizer(TINY, **{"clock": eb.ManualClock(), "seed": 0, "n_initial": 10_000} | stored | changes)
 
@@ -54,13 +54,13 @@ def column(path: str | Path, query: str) -> list[Any]:
 
 
 def python(code: str, *arguments: object, **options: Any) -> "subprocess.Popen[str]":
-    """A process of its own."""
+    """Run the code in a separate process."""
     command = [sys.executable, "-W", "error", "-c", textwrap.dedent(code), *map(str, arguments)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options)
 
 
 def contents(opt: eb.Optimizer) -> dict[str, Any]:
-    """Everything that an optimizer would save, but for the time at which it was saved."""
+    """Everything that an optimizer would save, except for the time at which it was saved."""
     with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         opt.save(f"{folder}/s.json")
         payload: dict[str, Any] = json.loads(Path(folder, "s.json").read_text(encoding="utf-8"))["payload"]
@@ -94,7 +94,7 @@ def value_of(params: Mapping[str, Any], t: float) -> float:
 
 
 def happen(opt: eb.Optimizer, event: Event, asked: Sequence[Trial]) -> list[Trial]:
-    """One thing that can happen to a study of which these trials were asked; what is asked now."""
+    """Let one thing happen to a study in which these trials were asked; returns the trials asked now."""
     kind, number, share = event
     told = {observation.trial_id for observation in opt.history}
     waiting = [trial for trial in asked if trial.id not in told]
@@ -105,7 +105,7 @@ def happen(opt: eb.Optimizer, event: Event, asked: Sequence[Trial]) -> list[Tria
     if kind == "time":
         assert isinstance(opt.clock, eb.ManualClock)
         opt.clock.advance(3.0 * share)
-    elif kind == "outside":  # measured elsewhere, at some time before: out of order
+    elif kind == "outside":  # measured elsewhere at an earlier time, so out of order
         params = {"x": share, "rate": 10.0 ** (-4.0 * share), "n": 1 + number, "codec": [None, "a", "b"][number % 3]}
         moment = share * opt.clock.now()
         opt.tell(params, value_of(params, moment), time=moment, key=None if number % 2 else f"key {number} {share}")
@@ -133,7 +133,7 @@ def study(algorithm: str | eb.Algorithm, path: str | Path | None = None) -> eb.O
 
 
 class Tables:
-    """What is recorded of each ask, and what follows from the tables for it."""
+    """What is recorded for each ask, and the same recomputed from the tables."""
 
     def __init__(self, path: str | Path, name: str = "edge") -> None:
         with closing(sqlite3.connect(path)) as connection:
@@ -155,7 +155,7 @@ class Tables:
         return json.loads(ask["params"]), ask["time"], removed, json.loads(ask["state"])
 
     def recomputed(self, k: int, algorithm: eb.Algorithm | None = None) -> tuple[Any, ...]:
-        """The same, worked out from what was known when that ask began."""
+        """The same, computed from what was known when that ask began."""
         ask = self.asks[k]
         gone = {row["line"]: row["ask"] for row in self.removals if row["ask"] < k}
         seen = self.tells[: ask["told"]]

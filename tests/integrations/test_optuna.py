@@ -402,6 +402,36 @@ def test_a_sampler_can_be_copied_and_pickled(again):
 
 
 def test_one_sampler_may_serve_two_studies():
+    clock = eb.ManualClock()
+    sampler = EbbtideSampler(clock=clock, seed=0)
+    studies = [optuna.create_study(direction=direction, sampler=sampler) for direction in ("minimize", "maximize")]
+    for _ in range(20):
+        for study in studies:
+            follow(study, clock, 1)
+    assert abs(recommend(studies[1]).params["x"] - best(clock.now())) < 1.0
+    assert abs(recommend(studies[0]).params["x"] - best(clock.now())) > 2.0
+
+
+class Counted(InMemoryStorage):
+    reads = 0
+
+    def get_all_trials(self, *arguments, **options):
+        self.reads += 1
+        return super().get_all_trials(*arguments, **options)
+
+
+def test_an_ask_reads_the_storage_once():
+    clock, storage = eb.ManualClock(), Counted()
+    study = optuna.create_study(storage=storage, sampler=EbbtideSampler(clock=clock, seed=0))
+    follow(study, clock, 12)
+    trial = study.ask()
+    before = storage.reads  # Optuna itself looks for enqueued trials
+    trial.suggest_float("x", 0.0, 10.0)
+    assert storage.reads == before + 1
+
+
+def test_studies_whose_trials_have_the_same_ids_are_not_confused():
+    """Two storages, one sampler, and threads that come between inferring and sampling."""
 
     def sampled(interleaved):
         clock = eb.ManualClock()

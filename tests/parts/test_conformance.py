@@ -134,7 +134,7 @@ def test_a_wrong_policy_is_told_what_is_wrong(policy, complaint):
 def test_an_optimizer_says_what_is_wrong_with_a_part_and_changes_nothing(algorithm):
     opt = eb.Optimizer({"x": eb.Float(0, 1)}, algorithm=algorithm, clock=eb.ManualClock(), seed=0, n_initial=0)
     opt.tell({"x": 0.3}, 1.0)
-    with pytest.raises(eb.ConfigurationError, match=r"rows|gave|remember"):
+    with pytest.raises(eb.ConfigurationError, match=r"rows|two finite times|remember"):
         opt.ask()
     assert len(opt.dataset) == 1
     assert opt.history[0].active

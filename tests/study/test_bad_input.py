@@ -50,10 +50,10 @@ def test_times(opt, moment):
 
 
 def test_a_time_in_the_future(opt):
-    refused(opt, eb.ObservationError, "nothing is observed in the future", lambda: opt.tell(GOOD, 1.0, time=1e6))
+    refused(opt, eb.ObservationError, "no value can come from the future", lambda: opt.tell(GOOD, 1.0, time=1e6))
 
 
-def test_the_system_clock_has_five_seconds_of_grace_and_knows_its_century():
+def test_times_by_the_system_clock_may_be_five_seconds_ahead_and_not_before_the_year_2000():
     opt = eb.Optimizer(SPACE, seed=0)
     opt.tell(GOOD, 1.0, time=time.time() + 2.0)
     assert opt.history[0].time <= opt.clock.now()
@@ -92,13 +92,13 @@ def test_another_value_for_a_trial_already_told(opt):
 
 def test_an_unknown_trial(opt):
     stranger = eb.Trial("12345", GOOD, 100.0)
-    refused(opt, eb.TrialError, "tell them instead", lambda: opt.tell(stranger, 1.0))
+    refused(opt, eb.TrialError, "tell the parameters: tell", lambda: opt.tell(stranger, 1.0))
     forged = eb.Trial(opt.ask().id, GOOD, 100.0)
     refused(opt, eb.TrialError, "not one that this optimizer asked for", lambda: opt.tell(forged, 1.0))
 
 
 @pytest.mark.parametrize("n", [0, -1, 1.5, "2", True])
-def test_how_many(opt, n):
+def test_the_number_of_asks(opt, n):
     refused(opt, eb.ConfigurationError, "n=", lambda: opt.ask(n))
 
 
@@ -149,6 +149,6 @@ def test_spaces(space):
         eb.Optimizer(space)
 
 
-def test_errors_are_value_errors_too(opt):
+def test_errors_are_also_value_errors(opt):
     with pytest.raises(ValueError, match="outside"):
         opt.tell({**GOOD, "x": 2.0}, 1.0)

@@ -20,7 +20,7 @@ def test_append_and_keep():
     assert len(table) == len(data) == 3
 
 
-def test_what_is_handed_out_cannot_change_the_table():
+def test_a_dataset_cannot_change_the_table():
     table = Table(1)
     table.append(np.array([0.5]), 0.0, 1.0, 0)
     data = table.dataset()

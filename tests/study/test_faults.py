@@ -1,4 +1,4 @@
-"""A disk that is full, that breaks, that loses its power: what was acknowledged is there, once, and it goes on."""
+"""A full disk, a failing disk, a power cut: everything acknowledged is there exactly once, and the study continues."""
 
 import os
 import sqlite3
@@ -18,7 +18,7 @@ from ebbtide.clock import wait_until
 from ebbtide.study.storage import database
 
 SPACE = {"x": eb.Float(0.0, 1.0), "n": eb.Int(1, 9)}
-# Cheap, and it forgets: asks write removals, too.
+# Cheap, and it forgets, so that asks also write removals.
 ALGORITHM = eb.Algorithm(temporal=None, acquisition=eb.Random(), staleness=eb.SlidingWindow(size=1))
 STEPS = 3
 pytestmark = pytest.mark.slow
@@ -27,7 +27,7 @@ SAYS = {"ENOSPC": "the disk is full; nothing was recorded", "EIO": "the disk cou
 
 @pytest.fixture
 def folder(tmp_path):
-    """In memory if possible: here no real disk is needed, and hundreds of studies are made."""
+    """In memory if possible: no real disk is needed here, and hundreds of studies are created."""
     memory = Path("/dev/shm")
     if not os.access(memory, os.W_OK):
         yield tmp_path
@@ -42,9 +42,9 @@ def study(folder=None):
 
 
 def use(opt, step):
-    """One operation of the scenario: an ask, what it is told, something from outside, in turn."""
+    """One operation of the scenario: in turn an ask, a tell of it, and a tell of parameters measured elsewhere."""
     kind, k = step % 3, step // 3
-    wait_until(opt.clock, float((step + 1) // 3))  # time passes before something is told from outside
+    wait_until(opt.clock, float((step + 1) // 3))  # time passes before a tell of parameters
     if kind == 0:
         opt.ask(lease=5.0)
     elif kind == 1:
@@ -55,7 +55,7 @@ def use(opt, step):
 
 @pytest.fixture(scope="module")
 def undisturbed():
-    """What is known after none, one, two, ... operations, without a disk."""
+    """What is known after 0, 1, 2, ... operations, without a disk."""
     opt = study()
     known = [contents(opt)]
     for step in range(3 * STEPS):
@@ -72,7 +72,7 @@ class Run:
     errors: list[str] = field(default_factory=list)
 
     def go(self, fault=None, begun=False):
-        """With a fault from the beginning, or from when the study is there; what is known at the end."""
+        """Run with a fault from the beginning, or once the study exists; returns what is known at the end."""
         if fault is not None and not begun:
             self.disk.fail(*fault)
         opt = self.insist(lambda: study(self.disk.folder))
@@ -92,7 +92,7 @@ class Run:
                 self.errors.append(str(error))
                 if attempt == 1:
                     self.disk.heal()
-        raise AssertionError(f"it does not go on after healing: {self.errors}")
+        raise AssertionError(f"it still fails after healing: {self.errors}")
 
 
 def whole(folder):
@@ -104,7 +104,7 @@ def whole(folder):
 
 
 def counted(folder, pages, begun=False):
-    """How many operations the scenario takes on a disk that works."""
+    """How many disk operations the scenario needs on a disk that works."""
     disk = Disk(folder, pages)
     disk.folder.mkdir()
     with pytest.MonkeyPatch.context() as patch:
@@ -120,7 +120,7 @@ def counted(folder, pages, begun=False):
 )
 def test_a_write_that_fails_is_reported_and_leaves_no_trace(error, lasting, pages, folder, undisturbed, monkeypatch):
     heard = unheard = full = 0
-    begun = pages is not None  # without checkpoints, the making of the study is tried too
+    begun = pages is not None  # without checkpoints, also test the creation of the study
     for at in range(counted(folder / "plain", pages, begun)):
         disk = Disk(folder / str(at), pages)
         disk.folder.mkdir()
@@ -141,11 +141,11 @@ def test_a_write_that_fails_is_reported_and_leaves_no_trace(error, lasting, page
             assert contents(again) == known == undisturbed[-1], (at, disk.struck)
     assert heard > (20 if begun else 50)
     assert full > (20 if error == "ENOSPC" else -1)
-    assert unheard > (20 if begun else 5)  # in a checkpoint, which the next one makes up for
+    assert unheard > (20 if begun else 5)  # in a checkpoint, which is repeated later
 
 
-def test_an_ask_that_lost_its_races_leaves_no_trace_either(folder, undisturbed, monkeypatch):
-    monkeypatch.setattr(optimizer, "RACES", 0)  # as if every ask had lost them
+def test_a_failed_ask_that_locked_out_others_leaves_no_trace(folder, undisturbed, monkeypatch):
+    monkeypatch.setattr(optimizer, "RACES", 0)  # as if every ask had been overtaken
     test_a_write_that_fails_is_reported_and_leaves_no_trace("EIO", False, None, folder, undisturbed, monkeypatch)
 
 
@@ -154,13 +154,13 @@ def test_an_ask_that_lost_its_races_leaves_no_trace_either(folder, undisturbed, 
 
 @dataclass
 class Recording:
-    """All that the scenario does to a disk, and after how much of it each operation was acknowledged."""
+    """Everything that the scenario does to a disk, and how much of it was done when each step was acknowledged."""
 
     done: list[Done]
     acknowledged: list[int]
 
     def steps_at(self, cut):
-        """How many operations had returned; -1 if not even the study was made."""
+        """How many operations had returned; -1 if not even the study was created."""
         return sum(length <= cut for length in self.acknowledged) - 1
 
 
@@ -185,7 +185,7 @@ def recorded(folder, monkeypatch, synchronous=None, restored=False):
 
 
 def restore_backup(disk):
-    """Begin with a copy that SQLite made, which has no write-ahead log; it is on the disk for certain."""
+    """Start from a copy made by SQLite, which has no write-ahead log; it is certainly on the disk."""
     study(disk.folder).close()
     original, copy = disk.folder / "study.db", disk.folder / "copy.db"
     with closing(sqlite3.connect(original)) as connection:
@@ -212,11 +212,11 @@ CUTS = {
 
 
 def survives(cut, left, recording, place, undisturbed):
-    """Whether there is more than was acknowledged; that there is no less, and that it goes on, is checked."""
+    """Check that everything acknowledged is there and that the study continues; True if there is more than that."""
     put(CUTS[left](recording.done[:cut], cut), place)
     steps = recording.steps_at(cut)
     if steps < 0:
-        study(place).close()  # whatever there is, it is not in the way
+        study(place).close()  # remains of a file must not be in the way
         steps = 0
     with closing(whole(place)) as opt:
         there = undisturbed.index(contents(opt))
@@ -233,7 +233,7 @@ def test_what_was_acknowledged_survives_a_power_cut_at_any_moment(left, folder, 
     recording = recorded(folder / "before", monkeypatch)
     cuts = range(len(recording.done) + 1)
     more = [survives(cut, left, recording, folder / str(cut), undisturbed) for cut in cuts]
-    assert any(more)  # the power went in the middle of it
+    assert any(more)  # some cuts came in the middle of an operation
 
 
 def test_a_study_that_was_restored_from_a_backup_survives_power_cuts_too(folder, undisturbed, monkeypatch):
@@ -251,15 +251,15 @@ def test_without_syncs_a_power_cut_would_lose_what_was_acknowledged(synchronous,
         try:
             with closing(whole(place)) as opt:
                 there = undisturbed.index(contents(opt))
-        except (eb.UnknownStudyError, eb.StorageError):  # the study is gone, or even the tables
+        except (eb.UnknownStudyError, eb.StorageError):  # the study is lost, or even the tables
             there = -1
         if there < recording.steps_at(cut):
             lost.append(cut)
     assert len(lost) > 30
 
 
-def test_a_process_that_dies_of_a_failure_leaves_what_was_acknowledged(folder, undisturbed, monkeypatch):
-    """And maybe what was not: a commit that was written, and whose sync failed, counts for those who come later."""
+def test_a_process_that_dies_after_a_failure_leaves_what_was_acknowledged(folder, undisturbed, monkeypatch):
+    """And possibly more: later processes see a commit that was written, even if its sync failed."""
     surplus = 0
     for at in range(counted(folder / "plain", 8)):
         disk = Disk(folder / str(at), 8)

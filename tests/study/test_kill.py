@@ -1,4 +1,4 @@
-"""Processes that are killed (SIGKILL) while they write to a study: see killing.py."""
+"""Processes killed (SIGKILL) while they write to a study: see helpers/killing.py."""
 
 import json
 import os
@@ -14,7 +14,7 @@ SCRIPT = Path(__file__).parents[1] / "helpers" / "killing.py"
 
 
 def killed(folder, manner, kills):
-    """In a process of its own: the one that runs the tests has threads, which a fork would not take along."""
+    """In a separate process: the one that runs the tests has threads, which a fork would not copy."""
     command = [sys.executable, "-W", "error", SCRIPT, folder, "--seed", "7", "--kills", str(kills), "--manner", manner]
     run = subprocess.run(
         command, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=300
@@ -28,9 +28,9 @@ def killed(folder, manner, kills):
 
 
 @pytest.mark.parametrize(("manner", "kills"), [("one", 110), ("two", 140)])
-def test_what_a_killed_process_was_told_is_there_once(manner, kills, tmp_path):
+def test_what_a_killed_process_was_told_is_recorded_once(manner, kills, tmp_path):
     seen = killed(tmp_path, manner, kills)
-    # The kills were spread over all that can happen, on both sides of the commit:
+    # The kills came during all operations, before and after the commit:
     assert seen["tells acknowledged"] > 20
     assert seen["asks acknowledged"] > 20
     assert seen["lines removed"] > 0
@@ -41,7 +41,7 @@ def test_what_a_killed_process_was_told_is_there_once(manner, kills, tmp_path):
     assert seen["a log was left behind"] > 0
 
 
-def test_a_file_whose_maker_was_killed_is_not_in_the_way(tmp_path):
+def test_a_file_whose_creation_was_killed_can_be_used(tmp_path):
     seen = killed(tmp_path, "birth", kills=60)
     assert seen["killed in: open"] > 0
     assert seen["no file yet"] < 60
@@ -49,7 +49,7 @@ def test_a_file_whose_maker_was_killed_is_not_in_the_way(tmp_path):
 
 @pytest.mark.very_slow
 def test_a_service_that_is_killed_again_and_again_loses_nothing(tmp_path):
-    """Through HTTP, with clients that ask and tell on; see chaos.py, which `make chaos` runs with a thousand."""
+    """Over HTTP, with clients that keep asking and telling; `make chaos` does the same with a thousand kills."""
     outcome = chaos.unleash(tmp_path, kills=12)
     assert outcome["kills"] == 12
     assert outcome["tells"] > 12

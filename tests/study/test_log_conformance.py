@@ -1,4 +1,4 @@
-"""A study answers alike wherever its log is: in memory, in a snapshot, in a file, behind a service."""
+"""A study gives the same answers wherever its log is: in memory, in a snapshot, in a file, behind a service."""
 
 import math
 from contextlib import ExitStack, contextmanager
@@ -10,7 +10,7 @@ from helpers.studies import TINY, url
 
 import ebbtide as eb
 
-SETTINGS = {"seed": 3, "n_initial": 1000}  # fills the space, so what is asked does not depend on the time
+SETTINGS = {"seed": 3, "n_initial": 1000}  # every ask fills the space, and does not depend on the time
 
 
 class Kept:
@@ -20,7 +20,7 @@ class Kept:
         self.study, self._again = study, again
 
     def now_and_later(self):
-        """The study as it is, and after coming back to it, twice."""
+        """The study as it is, and after it was opened again, twice."""
         yield self.study
         for _ in range(2):
             self.study = self._again(self.study)
@@ -88,7 +88,7 @@ def seen(study):
     return [replace(observation, key=None) for observation in study.history]
 
 
-def test_a_trial_stays_what_was_asked_whatever_was_told_of_it(kept):
+def test_a_trial_stays_as_it_was_asked_whatever_is_told(kept):
     study = kept.study
     plain, later, lost, leased, pending = (study.ask(lease=60.0 if k == 3 else None) for k in range(5))
     trials = [plain, later, lost, leased, pending]
@@ -124,7 +124,7 @@ def test_a_trial_that_was_never_asked_is_an_error(kept):
                 study.trial(unknown)
 
 
-def test_what_is_handed_out_cannot_change_the_study(kept):
+def test_returned_objects_cannot_change_the_study(kept):
     trial = kept.study.ask()
     kept.study.trial(trial.id).params["x"] = -9.0
     assert kept.study.trial(trial.id) == trial
@@ -164,7 +164,7 @@ def test_a_key_is_used_once(kept):
         ((eb.Trial("7", {"x": 0.5}, 0.0), 1.0), eb.TrialError),
     ],
 )
-def test_what_is_refused_leaves_no_trace(kept, told, error):
+def test_a_refused_tell_leaves_no_trace(kept, told, error):
     with pytest.raises(error):
         kept.study.tell(*told)
     for time in (4e9, 5.0, math.nan):

@@ -1,7 +1,7 @@
-"""Files that an earlier ebbtide wrote open today, and ask what they would have asked then.
+"""Files written by an earlier ebbtide can be opened today, and ask what they would have asked then.
 
-`data/v1.db` and `data/v1-*.json` were written before the first release (schema and snapshot version 1). Digits may
-differ by what another build of NumPy rounds differently, hence the tolerance.
+`data/v1.db` and `data/v1-*.json` were written before the first release (schema and snapshot version 1). Another build
+of NumPy may round differently, hence the tolerance.
 """
 
 import json
@@ -18,7 +18,7 @@ EXPECTED = json.loads((DATA / "v1-expected.json").read_text(encoding="utf-8"))
 
 
 def value(params, t):
-    """The objective that the studies were told of."""
+    """The objective of the studies."""
     best = 10.0 + 5.0 * math.sin(t / 20.0)
     return -abs(math.log(params["power"] / best)) - 0.1 * abs(params["width"] - 4) - 0.3 * (params["codec"] == "b")
 

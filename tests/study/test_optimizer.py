@@ -46,7 +46,7 @@ def test_asks_are_trials_inside_the_space(clock):
     assert best["power"] > 200
 
 
-# ABO waits when its optimum is known, and those without a model of time are lost here: that is what the others are for.
+# Without ABO, which waits when it knows its optimum, and algorithms without a model of time, which cannot track.
 TRACKING = [
     *("w-dbo", "tv-gp-ucb", "r-gp-ucb", "w-dbo-exact"),
     *("keep-all", "sliding-window", "oldest-first", "random-removal"),
@@ -55,7 +55,7 @@ TRACKING = [
 
 @pytest.mark.parametrize("algorithm", TRACKING)
 @pytest.mark.parametrize("direction", ["minimize", "maximize"])
-def test_every_tracking_algorithm_in_both_directions(algorithm, direction, clock):
+def test_all_tracking_algorithms_in_both_directions(algorithm, direction, clock):
     sign = 1.0 if direction == "maximize" else -1.0
     opt = eb.Optimizer(UNIT_SQUARE, direction=direction, algorithm=algorithm, clock=clock, seed=1)
     values = drive(opt, lambda params, t: sign * moving_bump(params, t), 60)
@@ -77,7 +77,7 @@ def test_every_tracking_algorithm_in_both_directions(algorithm, direction, clock
     ids=repr,
 )
 def test_any_acquisition_with_any_policy(acquisition, staleness, clock):
-    """The paper's claim that the removal is agnostic of the rest."""
+    """The paper's claim that removal works with any acquisition."""
     algorithm = eb.Algorithm(acquisition=acquisition, staleness=staleness)
     opt = eb.Optimizer(UNIT_SQUARE, direction="maximize", algorithm=algorithm, clock=clock, seed=1)
     assert drive(opt, moving_bump, 60)[-20:].mean() > 0.4
@@ -115,7 +115,7 @@ def test_outside_data_shortens_the_start(clock):
     assert moving_bump(opt.ask().params, 0.0) > 0.7
 
 
-def test_several_asks_before_a_tell_are_apart_and_told_in_any_order(opt, clock):
+def test_several_asks_before_a_tell_are_distinct_and_can_be_told_in_any_order(opt, clock):
     drive(opt, moving_bump, 30)
     trials = opt.ask(4)
     points = np.array([list(trial.params.values()) for trial in trials])
@@ -130,7 +130,7 @@ def test_several_asks_before_a_tell_are_apart_and_told_in_any_order(opt, clock):
 
 
 def test_pending_trials_stop_counting_after_a_lease(opt, clock, tmp_path):
-    """A lost client's point must not repel queries for ever."""
+    """A lost client's point must not repel queries forever."""
     drive(opt, moving_bump, 30)
     lost = opt.ask()
     sparse = opt.ask().params
@@ -142,7 +142,7 @@ def test_pending_trials_stop_counting_after_a_lease(opt, clock, tmp_path):
     assert eb.Optimizer.load(tmp_path / "both pending.json", clock=clock).ask().params == alone.params
 
 
-def test_clients_that_never_answer_do_not_slow_an_ask_down(opt, monkeypatch):
+def test_clients_that_never_answer_do_not_slow_down_an_ask(opt, monkeypatch):
     from ebbtide.gp.posterior import Posterior
 
     drive(opt, moving_bump, 20)
@@ -163,7 +163,7 @@ def test_failed_evaluations_are_recorded_but_not_modelled(opt):
     assert opt.ask().id == "1"
 
 
-def test_the_same_value_twice_is_a_no_op_and_another_an_error(opt):
+def test_the_same_value_twice_changes_nothing_and_another_value_is_an_error(opt):
     trial = opt.ask()
     opt.tell(trial, 1.0)
     opt.tell(trial, 1.0)
@@ -192,7 +192,7 @@ def test_tells_out_of_order_are_fine(opt, clock):
     assert len(opt.dataset) <= 40
 
 
-def test_a_trial_that_was_changed_is_refused_and_the_ledger_keeps_its_own(opt, tmp_path):
+def test_a_trial_that_was_changed_is_refused_and_the_log_keeps_the_original(opt, tmp_path):
     trial = opt.ask()
     trial.params["x"] = math.nan
     with pytest.raises(eb.TrialError, match="parameters that you have changed"):
@@ -206,7 +206,7 @@ def test_a_trial_that_was_changed_is_refused_and_the_ledger_keeps_its_own(opt, t
     assert eb.Optimizer.load(tmp_path / "s.json").ask() == opt.ask()
 
 
-def test_an_objective_may_do_what_it_likes_with_its_parameters(clock):
+def test_an_objective_may_change_its_parameters(clock):
     opt = eb.Optimizer(UNIT_SQUARE, clock=clock, seed=0)
 
     def objective(params, t):
@@ -220,7 +220,7 @@ def test_an_objective_may_do_what_it_likes_with_its_parameters(clock):
 @pytest.mark.slow
 @pytest.mark.parametrize("temporal", [eb.Matern(1.5), None], ids=["drifting", "static"])
 def test_large_batches(temporal, clock):
-    """Thirty at once, eight times: no overflow (a warning would be an error), and they find the valley."""
+    """Thirty at once, eight times: there is no overflow (a warning would be an error), and they find the valley."""
     algorithm = eb.Algorithm(temporal=temporal, staleness=eb.KeepAll())
     opt = eb.Optimizer({"x": eb.Float(0.0, 1.0)}, clock=clock, seed=0, algorithm=algorithm)
     for _ in range(8):
@@ -267,7 +267,7 @@ def test_an_ask_that_fails_leaves_no_trace():
 
 
 def test_once_started_the_space_is_not_filled_again(clock):
-    """Removal may leave fewer observations than the start had asks: that is no new start."""
+    """Removal may leave fewer observations than `n_initial`: that does not start the study again."""
     algorithm = eb.Algorithm(staleness=eb.WassersteinBudget(max_active=10))
     opt = eb.Optimizer(UNIT_SQUARE, direction="maximize", clock=clock, seed=0, n_initial=15, algorithm=algorithm)
     rng = np.random.default_rng(0)
@@ -284,7 +284,7 @@ def test_once_started_the_space_is_not_filled_again(clock):
 # --- removal and its record -------------------------------------------------------------------------------
 
 
-def test_every_removal_is_remembered_with_its_time_and_score(opt, clock):
+def test_every_removal_is_recorded_with_its_time_and_score(opt, clock):
     removed = []
     opt.callbacks = (lambda event: removed.extend(event.removed) if isinstance(event, eb.Asked) else None,)
     drive(opt, moving_bump, 150)
@@ -298,7 +298,7 @@ def test_every_removal_is_remembered_with_its_time_and_score(opt, clock):
 def test_the_dataset_stays_bounded_whatever_the_model_believes(clock):
     algorithm = eb.Algorithm(staleness=eb.WassersteinBudget(alpha=0.0, max_active=40))
     opt = eb.Optimizer(UNIT_SQUARE, clock=clock, seed=0, algorithm=algorithm)
-    drive(opt, lambda params, t: params["x"], 70)  # nothing ever drifts, and there is no budget
+    drive(opt, lambda params, t: params["x"], 70)  # nothing ever drifts, so there is no budget
     assert len(opt.dataset) <= 41
     assert opt.guards["max_active"] > 0
 
@@ -420,7 +420,7 @@ def test_optimize_runs_for_a_duration(clock, capsys):
     assert "active" in capsys.readouterr().err
 
 
-def test_optimize_records_what_fails(clock):
+def test_optimize_records_failures(clock):
     opt = eb.Optimizer(UNIT_SQUARE, clock=clock, seed=0)
 
     def objective(params, t):
@@ -442,13 +442,13 @@ def test_optimize_for_no_time_is_refused(opt, duration):
         opt.optimize(moving_bump, duration=duration)
 
 
-def test_optimize_with_a_clock_that_stands_still_says_so(clock):
+def test_optimize_with_a_clock_that_does_not_move_is_an_error(clock):
     opt = eb.Optimizer(UNIT_SQUARE, clock=clock, seed=0, n_initial=2000)
     with pytest.raises(eb.ConfigurationError, match="let the objective advance it"):
         opt.optimize(lambda params, t: 1.0, duration=10)
 
 
-def test_under_the_system_clock_the_query_is_for_the_moment_it_lands():
+def test_with_the_system_clock_the_query_is_for_the_time_when_it_lands():
     opt = eb.Optimizer(UNIT_SQUARE, direction="maximize", seed=0)
     seen = []
     opt.callbacks = (lambda event: seen.append(event.response) if isinstance(event, eb.Asked) else None,)
@@ -462,7 +462,7 @@ def test_under_the_system_clock_the_query_is_for_the_moment_it_lands():
 
 
 class Stepping:
-    """A clock that moves by itself at every reading: compute takes time."""
+    """A clock that moves at every reading: computing takes time."""
 
     def __init__(self, step):
         self.t, self.step = 0.0, step
@@ -495,7 +495,7 @@ def test_the_acquisition_aims_at_the_landing(monkeypatch):
 # --- repeatability ----------------------------------------------------------------------------------------
 
 
-def test_same_seed_same_asks_and_another_seed_others():
+def test_the_same_seed_gives_the_same_asks_and_another_seed_does_not():
     def asks(seed):
         opt = eb.Optimizer(MIXED, clock=eb.ManualClock(), seed=seed)
         drive(opt, mixed_value, 25)
@@ -549,7 +549,7 @@ def test_results_do_not_depend_on_the_number_of_blas_threads():
         assert asks() == one
 
 
-# --- standing up to whatever comes ------------------------------------------------------------------------
+# --- robustness -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3])
@@ -620,7 +620,7 @@ def test_ten_thousand_observations_at_once(clock):
 
 @pytest.mark.slow
 def test_reads_of_ten_thousand_observations(clock):
-    """Before the next ask has thinned them out: what is read is bounded too, and changes nothing."""
+    """Before the next ask has removed most of them: reads are bounded too, and change nothing."""
     clock.advance(6000.0)
     algorithm = eb.Algorithm(staleness=eb.WassersteinBudget(max_active=100))
     opt = eb.Optimizer(UNIT_SQUARE, direction="maximize", clock=clock, seed=0, algorithm=algorithm)
@@ -648,7 +648,7 @@ def test_any_unit_of_time(unit):
     assert values[-20:].mean() > 0.5
 
 
-def test_the_sampling_interval_knows_batches_from_pauses(clock):
+def test_the_sampling_interval_distinguishes_batches_from_pauses(clock):
     from ebbtide.space import Space
     from ebbtide.study.active import ActiveSet
 
@@ -729,7 +729,7 @@ def test_after_the_clock_went_back_only_a_trials_own_time_may_lie_ahead():
     assert opt.history[1].time == second.time
 
 
-def test_a_clock_that_shows_nonsense_is_not_believed():
+def test_a_clock_that_returns_nonsense_is_ignored():
     clock = Jumping()
     opt = eb.Optimizer({"x": eb.Float(0.0, 1.0)}, clock=clock, seed=0)
     opt.tell(opt.ask(), 1.0)

@@ -1,4 +1,4 @@
-"""Files of an older schema are upgraded in one step, or left as they are; newer ones are refused."""
+"""Files with an older schema are upgraded completely or not at all; newer ones are refused."""
 
 import shutil
 import sqlite3
@@ -12,7 +12,7 @@ import ebbtide as eb
 from ebbtide.study.storage import Storage, schema
 
 SECOND = """
--- A step as a later version may bring it: a column with a default, and an index.
+-- A step that a later version might have: a column with a default, and an index.
 ALTER TABLE tells ADD COLUMN weight REAL NOT NULL DEFAULT 1.0;
 CREATE INDEX heavy ON tells (study, weight);
 """
@@ -30,7 +30,7 @@ def file(tmp_path):
 
 @pytest.fixture
 def next_version(tmp_path, monkeypatch):
-    """An ebbtide that has one more step; what happens to the step is up to the test."""
+    """An ebbtide with one more step; returns the folder of steps."""
     steps = tmp_path / "steps"
     shutil.copytree(schema.MIGRATIONS, steps)
     (steps / "0002_weights.sql").write_text(SECOND)
@@ -54,7 +54,7 @@ def test_the_steps_are_numbered_without_a_gap():
     assert numbers == list(range(1, schema.version() + 1))
 
 
-def test_an_older_file_is_upgraded_after_a_copy_and_goes_on(file, next_version):
+def test_an_older_file_is_upgraded_after_a_copy_and_continues(file, next_version):
     before = tables(file), rows(file)
     with pytest.warns(eb.EbbtideWarning, match=r"from schema version 1 to 2; the old file is kept as .*s\.db\.v1"):
         opt = eb.Optimizer.open(url(file), "edge")
@@ -70,7 +70,7 @@ def test_an_older_file_is_upgraded_after_a_copy_and_goes_on(file, next_version):
     assert sorted(path.name for path in file.parent.glob("s.db*")) == ["s.db", "s.db.v1"]
 
 
-def test_a_copy_that_is_there_already_is_kept(file, next_version):
+def test_an_existing_copy_is_kept(file, next_version):
     Path(f"{file}.v1").write_text("mine")
     with pytest.warns(eb.EbbtideWarning, match=r"s\.db\.v1-2"):
         eb.Optimizer.open(url(file), "edge").close()

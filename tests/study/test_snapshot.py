@@ -38,14 +38,14 @@ def refused(path, says):
     assert path.read_bytes() == before
 
 
-def test_a_torn_file(snapshot):
+def test_an_incomplete_file(snapshot):
     _, path = snapshot
     path.write_bytes(path.read_bytes()[:-100])
-    refused(path, "not a whole snapshot")
+    refused(path, "not a complete snapshot")
     path.write_bytes(b"")
-    refused(path, "not a whole snapshot")
+    refused(path, "not a complete snapshot")
     path.write_bytes(b"\xff\xfe\x00")
-    refused(path, "not a whole snapshot")
+    refused(path, "not a complete snapshot")
 
 
 def test_an_edited_file(snapshot):
@@ -68,7 +68,7 @@ def test_a_newer_version(snapshot, version):
 def test_a_file_with_nan(snapshot):
     _, path = snapshot
     path.write_text(path.read_text().replace('"seed": 1', '"seed": NaN'))
-    refused(path, "NaN is no JSON number")
+    refused(path, "NaN is not a JSON number")
 
 
 def test_a_link_is_followed_not_replaced(snapshot, tmp_path):
@@ -81,7 +81,7 @@ def test_a_link_is_followed_not_replaced(snapshot, tmp_path):
     assert len(eb.Optimizer.load(path).history) == len(opt.history)
 
 
-def test_a_given_system_clock_goes_on_from_the_last_reading(tmp_path):
+def test_a_given_system_clock_continues_from_the_last_reading(tmp_path):
     ahead = eb.SystemClock()
     ahead.never_before(ahead.now() + 3600.0)
     opt = eb.Optimizer(UNIT_SQUARE, seed=0, clock=ahead)
@@ -90,13 +90,13 @@ def test_a_given_system_clock_goes_on_from_the_last_reading(tmp_path):
     assert eb.Optimizer.load(tmp_path / "s.json", clock=eb.SystemClock()).ask().time >= trial.time
 
 
-def test_a_wrong_algorithm_is_called_that(snapshot):
+def test_a_wrong_algorithm_is_an_error(snapshot):
     _, path = snapshot
     with pytest.raises(eb.ConfigurationError, match=r"eb\.Algorithm"):
         eb.Optimizer.load(path, algorithm=3)
 
 
-def test_numbers_of_numpy_in_parts_can_be_saved(tmp_path):
+def test_parts_with_numpy_numbers_can_be_saved(tmp_path):
     import numpy as np
 
     policy = eb.WassersteinBudget(alpha=np.float32(0.5), max_active=np.int64(500))
@@ -111,7 +111,7 @@ def test_another_file(tmp_path):
     refused(path, "not an ebbtide snapshot")
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_a_missing_file(tmp_path):
     with pytest.raises(FileNotFoundError):
         eb.Optimizer.load(tmp_path / "nothing.json")
 
@@ -134,7 +134,7 @@ def test_a_save_that_fails_leaves_the_old_file(snapshot, monkeypatch):
 
 @dataclass(frozen=True)
 class Mine:
-    """A staleness policy of somebody's own."""
+    """A user's own staleness policy."""
 
     capacity: int | None = None
     keep: int = 20
@@ -145,7 +145,7 @@ class Mine:
 
 
 class Plain:
-    """A policy that is no dataclass, with something in it that JSON cannot hold."""
+    """A policy that is not a dataclass and has an attribute that JSON cannot hold."""
 
     capacity = None
 
@@ -156,14 +156,14 @@ class Plain:
         return eb.Verdict()
 
 
-def test_numbers_of_numpy_survive_in_a_part(tmp_path):
+def test_numpy_numbers_survive_in_a_part(tmp_path):
     window = eb.SlidingWindow(size=np.int64(5), duration=np.float32(7.0))
     opt = eb.Optimizer(UNIT_SQUARE, algorithm=eb.Algorithm(staleness=window), seed=0, clock=eb.ManualClock())
     opt.save(tmp_path / "s.json")
     assert eb.Optimizer.load(tmp_path / "s.json").algorithm.staleness == eb.SlidingWindow(size=5, duration=7.0)
 
 
-def test_a_part_that_is_no_dataclass(tmp_path):
+def test_a_part_that_is_not_a_dataclass(tmp_path):
     opt = eb.Optimizer(UNIT_SQUARE, algorithm=eb.Algorithm(staleness=Plain(3)), seed=0, clock=eb.ManualClock())
     opt.save(tmp_path / "s.json")
     assert eb.Optimizer.load(tmp_path / "s.json", algorithm=eb.Algorithm(staleness=Plain(3))).ask() == opt.ask()
@@ -175,7 +175,7 @@ class MyClock(eb.ManualClock):
     pass
 
 
-def test_parts_of_the_users_own_are_passed_again(tmp_path):
+def test_the_users_own_parts_are_passed_again(tmp_path):
     algorithm = eb.Algorithm(staleness=Mine())
     opt = eb.Optimizer(UNIT_SQUARE, direction="maximize", algorithm=algorithm, seed=0, clock=MyClock())
     drive(opt, moving_bump, 30)
@@ -205,7 +205,7 @@ def test_parts_of_the_users_own_are_passed_again(tmp_path):
     ],
     ids=["ard", "parts", "static"],
 )
-def test_our_own_parts_live_in_the_file(algorithm, tmp_path):
+def test_ebbtides_own_parts_are_in_the_file(algorithm, tmp_path):
     opt = eb.Optimizer(UNIT_SQUARE, algorithm=algorithm, seed=0, clock=eb.ManualClock())
     drive(opt, moving_bump, 12)
     opt.save(tmp_path / "s.json")
@@ -214,7 +214,7 @@ def test_our_own_parts_live_in_the_file(algorithm, tmp_path):
     assert again.ask() == opt.ask()
 
 
-def test_under_the_system_clock_time_goes_on(tmp_path):
+def test_with_the_system_clock_time_continues(tmp_path):
     opt = eb.Optimizer(UNIT_SQUARE, seed=0)
     trial = opt.ask()
     opt.save(tmp_path / "s.json")

@@ -33,7 +33,7 @@ def test_suggested_floats_survive_the_round_trip_exactly(parameter, position):
 
 
 @given(floats(), st.floats(0.0, 1.0))
-def test_floats_told_come_back_to_the_last_digits(parameter, share):
+def test_floats_told_come_back_except_for_the_last_digits(parameter, share):
     value = parameter.low + share * (parameter.high - parameter.low)
     value = min(max(value, parameter.low), parameter.high)
     again = parameter.decode(np.array(parameter.encode(value)))
@@ -83,7 +83,7 @@ SPACE = Space({"p": eb.Float(1.26, 316, log=True), "w": eb.Int(1, 8), "c": eb.Ca
 
 
 @given(st.lists(st.floats(0.0, 1.0, exclude_max=True), min_size=3, max_size=3))
-def test_snapped_points_are_what_decoding_and_encoding_makes_of_them(uniform):
+def test_snapping_a_point_is_decoding_and_encoding_it(uniform):
     x = SPACE.spread(np.array([uniform]))[0]
     params = SPACE.decode(x)
     assert SPACE.check(params) == params

@@ -1,4 +1,4 @@
-"""Studies in a file: what comes back is what was there."""
+"""Studies in a file: what is read back is what was recorded."""
 
 import json
 import sqlite3
@@ -35,11 +35,11 @@ from ebbtide.records import Observation
 from ebbtide.study.active import REMEMBERED_ASKS
 from ebbtide.study.storage import Storage
 
-# --- a study goes on as if nothing had happened -----------------------------------------------------------------------
+# --- a study continues as if nothing had happened ---------------------------------------------------------------------
 
 
 def go_through(script, algorithm, path=None, reopen=()):
-    """All that was asked, and the optimizer at the end."""
+    """All trials asked, and the optimizer at the end."""
     opt, asked = study(algorithm, path), []
     for number, event in enumerate(script):
         if number in reopen:
@@ -50,7 +50,7 @@ def go_through(script, algorithm, path=None, reopen=()):
 
 
 @pytest.mark.parametrize("algorithm", ["w-dbo", "abo", "r-gp-ucb"])
-def test_a_stored_study_is_the_one_in_memory(algorithm, tmp_path):
+def test_a_stored_study_equals_the_same_study_in_memory(algorithm, tmp_path):
     settings = {"direction": "maximize", "algorithm": algorithm, "seed": 5}
     memory = eb.Optimizer(UNIT_SQUARE, clock=eb.ManualClock(), **settings)
     stored = eb.Optimizer(UNIT_SQUARE, clock=eb.ManualClock(), storage=url(tmp_path / "s.db"), name="edge", **settings)
@@ -59,7 +59,7 @@ def test_a_stored_study_is_the_one_in_memory(algorithm, tmp_path):
     stored.close()
     with closing(eb.Optimizer.open(url(tmp_path / "s.db"), "edge")) as again:
         same(memory, again)
-        assert again.clock.now() == memory.clock.now() - 1.0  # it moved last when nobody looked
+        assert again.clock.now() == memory.clock.now() - 1.0  # its last advance came after the last tell
         again.clock.advance(1.0)
         assert again.ask() == memory.ask()
 
@@ -67,7 +67,7 @@ def test_a_stored_study_is_the_one_in_memory(algorithm, tmp_path):
 @pytest.mark.parametrize(
     "algorithm", [*eb.algorithms.names(), WINDOW, HASTY], ids=[*eb.algorithms.names(), "window", "hasty"]
 )
-def test_closed_and_reopened_all_the_time_it_asks_the_same(algorithm, tmp_path):
+def test_a_study_reopened_all_the_time_asks_the_same(algorithm, tmp_path):
     script = events(seed=4, n=42)
     expected, memory = go_through(script, algorithm)
     asked, stored = go_through(script, algorithm, tmp_path / "s.db", reopen=range(len(script)))
@@ -89,7 +89,7 @@ def test_closed_and_reopened_all_the_time_it_asks_the_same(algorithm, tmp_path):
     algorithm=st.sampled_from(["w-dbo", "abo", WINDOW, HASTY, "et-gp-ucb", "tv-gp-ucb"]),
 )
 @settings(max_examples=25)
-def test_closed_and_reopened_at_any_moment_it_asks_the_same(script, reopen, algorithm):
+def test_a_study_reopened_at_any_moment_asks_the_same(script, reopen, algorithm):
     with tempfile.TemporaryDirectory() as folder:
         expected, memory = go_through(script, algorithm)
         asked, stored = go_through(script, algorithm, f"{folder}/s.db", reopen)
@@ -98,7 +98,7 @@ def test_closed_and_reopened_at_any_moment_it_asks_the_same(script, reopen, algo
         stored.close()
 
 
-def test_a_study_can_be_saved_to_a_file_and_the_copy_goes_on_alone(tmp_path):
+def test_a_study_can_be_saved_to_a_snapshot_that_continues_independently(tmp_path):
     _, stored = go_through(events(seed=4, n=30), "w-dbo", tmp_path / "s.db")
     stored.save(tmp_path / "s.json")
     copy = eb.Optimizer.load(tmp_path / "s.json")
@@ -108,7 +108,7 @@ def test_a_study_can_be_saved_to_a_file_and_the_copy_goes_on_alone(tmp_path):
     stored.close()
 
 
-def test_trials_from_more_than_a_thousand_asks_ago_are_forgotten_alike(tmp_path):
+def test_trials_from_more_than_a_thousand_asks_ago_are_forgotten_also_after_reopening(tmp_path):
     storage = Storage.of(url(tmp_path / "s.db"), create=True)
     opt = tiny(storage=storage, name="edge")
     with storage.database.transaction():
@@ -117,12 +117,12 @@ def test_trials_from_more_than_a_thousand_asks_ago_are_forgotten_alike(tmp_path)
     assert opt.pending == REMEMBERED_ASKS - 1
     with closing(eb.Optimizer.open(url(tmp_path / "s.db"), "edge")) as again:
         same(opt, again)
-        again.tell(trials[0], 2.0)  # it may still be told
+        again.tell(trials[0], 2.0)  # it can still be told
         assert again.history[-1] == Observation(trials[0].params, 0.0, 2.0, "0")
     opt.close()
 
 
-def test_the_system_clock_goes_on_from_the_last_reading(tmp_path):
+def test_the_system_clock_continues_from_the_last_reading(tmp_path):
     ahead = eb.SystemClock()
     ahead.never_before(ahead.now() + 3600.0)
     with closing(tiny(tmp_path / "s.db", clock=ahead)) as opt:
@@ -133,7 +133,7 @@ def test_the_system_clock_goes_on_from_the_last_reading(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_study_of_ten_thousand_comes_back_with_what_is_active_only(tmp_path):
+def test_a_study_of_ten_thousand_observations_loads_only_the_active_ones(tmp_path):
     algorithm = eb.Algorithm(staleness=eb.WassersteinBudget(max_active=200))
     storage = Storage.of(url(tmp_path / "s.db"), create=True)
     opt = tiny(storage=storage, name="edge", algorithm=algorithm, n_initial=3)
@@ -158,7 +158,7 @@ def test_a_study_of_ten_thousand_comes_back_with_what_is_active_only(tmp_path):
     opt.close()
 
 
-# --- the log is the whole truth ---------------------------------------------------------------------------------------
+# --- the log holds everything -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_a_study_of_ten_thousand_comes_back_with_what_is_active_only(tmp_path):
     [("w-dbo", False), (HASTY, True), (WINDOW, True), ("abo", False), ("tv-gp-ucb", False), ("et-gp-ucb", False)],
     ids=["w-dbo", "hasty", "window", "abo", "tv-gp-ucb", "et-gp-ucb"],
 )
-def test_every_ask_can_be_worked_out_again_from_the_log(algorithm, forgets, tmp_path):
+def test_every_ask_can_be_recomputed_from_the_log(algorithm, forgets, tmp_path):
     asked, opt = go_through(events(seed=7, n=45), algorithm, tmp_path / "s.db", reopen={10, 20, 40})
     opt.close()
     log = Tables(tmp_path / "s.db")
@@ -177,7 +177,7 @@ def test_every_ask_can_be_worked_out_again_from_the_log(algorithm, forgets, tmp_
     assert len(log.removals) >= (5 if forgets else 0)
 
 
-def test_an_ask_with_a_last_moment_can_be_worked_out_again_from_the_log(tmp_path):
+def test_an_ask_with_until_can_be_recomputed_from_the_log(tmp_path):
     with closing(study("abo", tmp_path / "s.db")) as opt:
         for _ in range(12):
             trial = opt.ask(until=opt.clock.now() + 0.5)
@@ -189,7 +189,7 @@ def test_an_ask_with_a_last_moment_can_be_worked_out_again_from_the_log(tmp_path
         assert log.recomputed(k) == log.recorded(k)
 
 
-def test_the_file_itself_refuses_what_is_there_already(tmp_path):
+def test_the_database_itself_refuses_duplicates(tmp_path):
     with closing(tiny(tmp_path / "s.db")) as opt:
         trial = opt.ask()
         opt.tell(trial, 1.0)
@@ -197,10 +197,10 @@ def test_the_file_itself_refuses_what_is_there_already(tmp_path):
         log, before = Storage.of(url(tmp_path / "s.db")).log("edge"), opt.history
         plain = Observation({"x": 0.5}, 0.0, 3.0)
         for attempt in (
-            lambda: log.record_tell(Observation(trial.params, 0.0, 3.0, trial.id), 0.0, 2, 1),  # a trial that was told
-            lambda: log.record_tell(Observation({"x": 0.5}, 0.0, 3.0, key="a"), 0.0, 2, 1),  # a key that was used
-            lambda: log.record_tell(plain, 0.0, 1, 1),  # a line that was written
-            lambda: log.record_ask(log.asks_since(0)[0]),  # an ask that was made
+            lambda: log.record_tell(Observation(trial.params, 0.0, 3.0, trial.id), 0.0, 2, 1),  # a trial already told
+            lambda: log.record_tell(Observation({"x": 0.5}, 0.0, 3.0, key="a"), 0.0, 2, 1),  # a key already used
+            lambda: log.record_tell(plain, 0.0, 1, 1),  # a line already written
+            lambda: log.record_ask(log.asks_since(0)[0]),  # an ask already recorded
         ):
             with pytest.raises(eb.StorageError, match="UNIQUE"):
                 attempt()
@@ -209,7 +209,7 @@ def test_the_file_itself_refuses_what_is_there_already(tmp_path):
         log.close()
 
 
-def test_there_is_nothing_in_the_file_but_numbers_and_json(tmp_path):
+def test_the_file_holds_only_numbers_and_json(tmp_path):
     _, opt = go_through(events(seed=4, n=40), WINDOW, tmp_path / "s.db")
     opt.close()
     seen = Counter()
@@ -246,7 +246,7 @@ def reopened(opt, folder):
 @pytest.mark.parametrize(
     ("stored", "again"), [(False, as_it_is), (False, saved_and_loaded), (True, as_it_is), (True, reopened)]
 )
-def test_what_was_told_under_a_key_is_told_once(stored, again, tmp_path):
+def test_a_tell_with_a_key_is_recorded_once(stored, again, tmp_path):
     opt = tiny(tmp_path / "s.db" if stored else None)
     opt.clock.advance(5.0)
     trial = opt.ask()
@@ -258,7 +258,7 @@ def test_what_was_told_under_a_key_is_told_once(stored, again, tmp_path):
     opt = again(opt, tmp_path)
     opt.clock.advance(1.0)
     opt.tell({"x": 0.25}, 1.5, time=3.0, key="a")
-    opt.tell({"x": 0.25}, 1.5, key="a")  # when it was measured need not be known any more
+    opt.tell({"x": 0.25}, 1.5, key="a")  # the time may be left out when it is repeated
     opt.tell({"x": 0.25}, failed=True, key="b")
     opt.tell(trial, 2.5, key="c")
     opt.tell(trial, 2.5)
@@ -302,7 +302,7 @@ def test_keys_belong_to_a_study(tmp_path):
 
 
 def believed(opt, folder):
-    """The pending trials that the next ask will keep away from."""
+    """How many pending trials the next ask will keep away from."""
     counted = []
     believing = Posterior.believing
     with pytest.MonkeyPatch.context() as patch:
@@ -323,7 +323,7 @@ def test_a_trial_counts_as_pending_until_its_lease_ends(again, tmp_path):
     opt.clock.advance(1.0)
     assert believed(opt, tmp_path) == 1
     opt.clock.advance(1.0)
-    assert believed(opt, tmp_path) == 1  # to the end of it
+    assert believed(opt, tmp_path) == 1  # up to and including its end
     opt.clock.advance(0.5)
     assert believed(opt, tmp_path) == 0
     assert opt.trial(leased.id) == leased
@@ -334,7 +334,7 @@ def test_a_trial_counts_as_pending_until_its_lease_ends(again, tmp_path):
     opt.close()
 
 
-def test_what_is_pending_moves_the_next_ask_and_what_has_expired_does_not(tmp_path):
+def test_pending_trials_move_the_next_ask_and_expired_ones_do_not(tmp_path):
     asked = {}
     for lease in (0.5, 50.0):
         with closing(tiny(tmp_path / f"{lease}.db", n_initial=3)) as opt:
@@ -345,7 +345,7 @@ def test_what_is_pending_moves_the_next_ask_and_what_has_expired_does_not(tmp_pa
     assert asked[50.0].params != asked[0.5].params
 
 
-def test_a_lease_may_be_a_number_of_numpy(tmp_path):
+def test_a_lease_may_be_a_numpy_number(tmp_path):
     with closing(tiny(tmp_path / "s.db")) as opt:
         opt.ask(lease=np.float32(2.0))
     assert column(tmp_path / "s.db", "SELECT expires FROM asks") == [2.0]

@@ -31,7 +31,7 @@ from ebbtide.study.storage import Storage
         ({"seed": 1, "direction": "maximize"}, "its direction is .*; its seed is"),
     ],
 )
-def test_a_study_that_is_defined_otherwise_says_how(different, says, tmp_path):
+def test_another_definition_of_a_study_is_an_error_that_says_what_differs(different, says, tmp_path):
     usual = {"space": TINY, "clock": eb.ManualClock(), "seed": 0, "n_initial": 7}
     where = {"storage": url(tmp_path / "s.db"), "name": "edge"}
     with closing(eb.Optimizer(**usual, **where)) as opt:
@@ -42,7 +42,7 @@ def test_a_study_that_is_defined_otherwise_says_how(different, says, tmp_path):
             same(opt, again)
 
 
-def test_what_is_left_out_is_as_the_study_has_it(tmp_path):
+def test_omitted_options_are_taken_from_the_study(tmp_path):
     with closing(tiny(tmp_path / "s.db", seed=77, n_initial=13)) as opt:
         again = eb.Optimizer(TINY, clock=eb.ManualClock(), storage=url(tmp_path / "s.db"), name="edge")
         assert (again.seed, again.n_initial) == (opt.seed, opt.n_initial) == (77, 13)
@@ -54,10 +54,10 @@ def test_what_is_left_out_is_as_the_study_has_it(tmp_path):
 
 @dataclass(frozen=True)
 class Mine(eb.UCB):
-    """An acquisition of somebody's own."""
+    """A user's own acquisition."""
 
 
-def test_parts_of_ones_own_are_given_again(tmp_path):
+def test_the_users_own_parts_are_passed_again(tmp_path):
     class MyClock(eb.ManualClock):
         pass
 
@@ -66,7 +66,7 @@ def test_parts_of_ones_own_are_given_again(tmp_path):
         opt.tell(opt.ask(), 1.0)
         with pytest.raises(eb.EbbtideError, match="algorithm=") as error:
             eb.Optimizer.open(url(tmp_path / "s.db"), "edge", clock=MyClock())
-        assert "class of your own" in str(error.value)
+        assert "your own class" in str(error.value)
         with pytest.raises(eb.EbbtideError, match="clock="):
             eb.Optimizer.open(url(tmp_path / "s.db"), "edge", algorithm=algorithm)
         with pytest.raises(eb.EbbtideError, match="another algorithm"):
@@ -77,7 +77,7 @@ def test_parts_of_ones_own_are_given_again(tmp_path):
 
 
 @pytest.mark.parametrize("given_one", [{"storage": "sqlite:///s.db"}, {"name": "edge"}, {"name": ""}])
-def test_a_storage_needs_a_name_and_a_name_a_storage(given_one, tmp_path, monkeypatch):
+def test_a_storage_needs_a_name_and_vice_versa(given_one, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(eb.ConfigurationError, match="a stored study needs both"):
         eb.Optimizer(TINY, **given_one)
@@ -132,14 +132,14 @@ def test_a_path_is_taken_as_it_is(file, tmp_path, monkeypatch):
         assert (tmp_path / file).is_file()
         with closing(eb.Optimizer.open(url(tmp_path / file), "edge")) as absolute:
             same(opt, absolute)
-    assert [path.name for path in tmp_path.iterdir()] == [file]  # closed, it is one file
+    assert [path.name for path in tmp_path.iterdir()] == [file]  # once closed, it is a single file
 
 
 # --- files that cannot be used ----------------------------------------------------------------------------------------
 
 
 def refused(path, says, name="edge"):
-    """Opened or made, it is an error in words, and the file is as it was."""
+    """Opening a study there and creating one are errors that explain themselves, and the file does not change."""
     before = path.read_bytes() if path.is_file() else None
     for attempt in (lambda: tiny(path, name=name), lambda: eb.Optimizer.open(url(path), name)):
         with pytest.raises(eb.StorageError, match=says) as error:
@@ -165,7 +165,7 @@ def test_a_newer_schema_is_not_touched(file):
     refused(file, "schema version 2.*upgrade ebbtide")
 
 
-def test_a_database_of_something_else_is_not_touched(tmp_path):
+def test_a_database_of_another_program_is_not_touched(tmp_path):
     for number, statement in enumerate(
         ["CREATE TABLE studies (name TEXT)", "PRAGMA application_id = 7", "PRAGMA user_version = 1"]
     ):
@@ -176,13 +176,13 @@ def test_a_database_of_something_else_is_not_touched(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"x: 1\n", b"SQLite format 3", b"\0" * 5000, bytes(range(256)) * 40])
-def test_a_file_that_is_no_database_is_not_touched(content, tmp_path):
+def test_a_file_that_is_not_a_database_is_not_touched(content, tmp_path):
     path = tmp_path / "s.db"
     path.write_bytes(content)
-    refused(path, "no SQLite database, or damaged; nothing was changed")
+    refused(path, "not a SQLite database, or damaged; nothing was changed")
 
 
-def test_an_empty_file_is_a_new_one(tmp_path):
+def test_an_empty_file_counts_as_new(tmp_path):
     (tmp_path / "s.db").touch()
     with closing(tiny(tmp_path / "s.db")) as opt:
         opt.tell(opt.ask(), 1.0)
@@ -206,7 +206,7 @@ def test_a_truncated_file_is_an_error_that_says_so(file):
         short = file.with_name(f"{size}.db")
         short.write_bytes(content[:size])
         refused(short, "damaged")
-    for missing in (1, 10, 100, 1000, 4000):  # of the last page, which SQLite fills up with zeros
+    for missing in (1, 10, 100, 1000, 4000):  # bytes of the last page, which SQLite pads with zeros
         short = file.with_name(f"-{missing}.db")
         short.write_bytes(content[:-missing])
         assert "damaged" in (used(short) or "damaged")
@@ -244,7 +244,7 @@ def test_a_log_that_cannot_be_read_is_an_error_that_says_so(table, text, garbage
     assert "damaged" in used(tmp_path / "s.db")
 
 
-def test_a_file_that_was_copied_by_sqlite_gets_its_log_back(file):
+def test_a_file_copied_by_sqlite_gets_its_write_ahead_log_back(file):
     copy = file.with_name("copy.db")
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("VACUUM INTO ?", (str(copy),))
@@ -254,17 +254,17 @@ def test_a_file_that_was_copied_by_sqlite_gets_its_log_back(file):
         assert column(copy, "PRAGMA journal_mode") == ["wal"]
 
 
-def test_a_folder_is_no_file(tmp_path):
-    refused(tmp_path, "cannot be opened; check that the folder is there")
+def test_a_folder_is_not_a_file(tmp_path):
+    refused(tmp_path, "cannot be opened; check that the folder exists")
 
 
-def test_a_folder_that_is_not_there_is_not_made(tmp_path):
-    with pytest.raises(eb.StorageError, match="cannot be opened; check that the folder is there"):
+def test_a_missing_folder_is_not_created(tmp_path):
+    with pytest.raises(eb.StorageError, match="cannot be opened; check that the folder exists"):
         tiny(tmp_path / "none" / "s.db")
     assert not (tmp_path / "none").exists()
 
 
-def test_what_is_not_there_is_not_made_by_opening_it(tmp_path):
+def test_opening_a_missing_file_does_not_create_it(tmp_path):
     (tmp_path / "empty.db").touch()
     for attempt in (
         lambda: eb.Optimizer.open(url(tmp_path / "mistyped.db"), "edge"),
@@ -282,7 +282,7 @@ UNPRIVILEGED = """
     import json, os, sys
     import ebbtide as eb
     warm = eb.Optimizer({"x": eb.Float(0.0, 1.0)}, clock=eb.ManualClock(), seed=0)
-    warm.tell(warm.ask(), 1.0)  # everything is imported, before nothing can be
+    warm.tell(warm.ask(), 1.0)  # import everything while that is still possible
     if os.geteuid() == 0:
         os.setegid(65534)
         os.seteuid(65534)
@@ -297,8 +297,8 @@ UNPRIVILEGED = """
 """
 
 
-def test_what_may_not_be_written_is_an_error_that_says_so():
-    with tempfile.TemporaryDirectory() as root:  # which everybody may enter, as pytest's folders are not
+def test_a_file_without_write_permission_is_an_error_that_says_so():
+    with tempfile.TemporaryDirectory() as root:  # unlike pytest's folders, every user may enter it
         Path(root).chmod(0o755)
         plain, read_only_file, read_only_folder, nothing_there = paths = [
             Path(root) / str(k) / "s.db" for k in range(4)
@@ -317,7 +317,7 @@ def test_what_may_not_be_written_is_an_error_that_says_so():
         assert process.returncode == 0
         for path in paths:
             path.parent.chmod(0o755)
-        assert said[0] == "it worked"  # the child can do all else
+        assert said[0] == "it worked"  # the child can do everything else
         for path, words in zip(paths[1:], said[1:], strict=True):
             assert words.startswith(f"StorageError {path}: it cannot be")
             assert "permissions of" in words
@@ -325,7 +325,7 @@ def test_what_may_not_be_written_is_an_error_that_says_so():
         assert list(nothing_there.parent.iterdir()) == []
 
 
-def test_a_reader_makes_no_file_and_writes_nothing(file):
+def test_a_reader_creates_no_file_and_writes_nothing(file):
     with pytest.raises(eb.StorageError, match="does not exist"):
         Storage.of(url(file.with_name("none.db")), read_only=True)
     empty = file.with_name("empty.db")
@@ -339,7 +339,7 @@ def test_a_reader_makes_no_file_and_writes_nothing(file):
             storage.delete("edge")
 
 
-def test_a_closed_study_says_so(tmp_path):
+def test_using_a_closed_study_is_an_error_that_says_so(tmp_path):
     opt = tiny(tmp_path / "s.db")
     trial = opt.ask()
     opt.close()

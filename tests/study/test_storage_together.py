@@ -47,13 +47,13 @@ def test_two_optimizers_of_one_study_learn_from_each_other(tmp_path):
         asked += expected
         wait_until(clock, alone.clock.now())
     for opt in (one, other):
-        opt.recommend()  # which looks what there is
+        opt.recommend()  # which reads what the other one has recorded
         same(opt, alone)
         opt.close()
 
 
 def contiguous(path):
-    """Asks and lines without a gap, each trial told once, and the file in order."""
+    """Check that asks and lines have no gaps, that each trial was told once, and that the file is intact."""
     log = Tables(path)
     assert [row["ask"] for row in log.asks] == list(range(len(log.asks)))
     assert [row["line"] for row in log.tells] == list(range(len(log.tells)))
@@ -63,7 +63,7 @@ def contiguous(path):
     return log
 
 
-def test_two_threads_with_an_optimizer_each(tmp_path):
+def test_two_threads_with_their_own_optimizers(tmp_path):
     path, errors, asked = tmp_path / "s.db", [], []
     start = threading.Barrier(2, timeout=60.0)
 
@@ -92,7 +92,7 @@ WORKER = """
     import json, sys
     import ebbtide as eb
     print("ready", flush=True)
-    input()  # all begin at once, with no file yet
+    input()  # all start at once, when there is no file yet
     opt = eb.Optimizer(
         {"x": eb.Float(0.0, 1.0), "y": eb.Float(0.0, 1.0)},
         algorithm=eb.Algorithm(staleness=eb.SlidingWindow(size=6)),
@@ -119,14 +119,14 @@ def test_three_processes_that_ask_and_tell_at_once(tmp_path):
             stack.enter_context(python(WORKER, url(tmp_path / "s.db"), tmp_path / f"{k}.json", stderr=subprocess.PIPE))
             for k in range(3)
         ]
-        for word in ("ready", "done"):  # and not on before all are
+        for word in ("ready", "done"):  # wait until all have come this far
             for worker in workers:
                 assert worker.stdout.readline() == f"{word}\n", worker.communicate()[1]
             for worker in workers:
                 worker.stdin.write("go on\n")
                 worker.stdin.flush()
         results = [worker.communicate(timeout=60) for worker in workers]
-    assert [errors for _, errors in results] == [""] * 3  # nothing is locked, nothing is lost
+    assert [errors for _, errors in results] == [""] * 3  # no one was locked out
     reports = [json.loads(out) for out, _ in results]
     log = contiguous(tmp_path / "s.db")
     assert len(log.asks) == 36
@@ -136,12 +136,12 @@ def test_three_processes_that_ask_and_tell_at_once(tmp_path):
     with closing(eb.Optimizer.open(url(tmp_path / "s.db"), "edge")) as opt:
         for k in range(3):
             assert contents(eb.Optimizer.load(tmp_path / f"{k}.json")) == contents(opt)
-    for k in range(36):  # whoever asked, knew what the log says
+    for k in range(36):  # every ask knew exactly what the log says
         assert log.recomputed(k) == log.recorded(k)
 
 
 class Contested(database.Database):
-    """A file that others try to write to whenever this one writes."""
+    """A file to which another connection tries to write whenever this one does."""
 
     tried = ()
 
@@ -156,16 +156,16 @@ class Contested(database.Database):
                     self.tried += (error.sqlite_errorname,)
 
 
-def test_nobody_gets_in_while_something_is_recorded(tmp_path):
+def test_no_other_process_can_write_while_something_is_recorded(tmp_path):
     with closing(Storage(Contested(tmp_path / "s.db", "rwc"))) as storage:
         opt = tiny(storage=storage, name="edge")
         opt.tell(opt.ask(), 1.0)
         assert storage.database.tried == ("SQLITE_BUSY",) * 3  # the study, the ask, the tell
-        tiny(tmp_path / "s.db").close()  # and afterwards anybody does
+        tiny(tmp_path / "s.db").close()  # afterwards anyone can
 
 
 class Overtaken(database.Database):
-    """A file in which another process makes its tables, just when this one looks whether there are any."""
+    """A file in which another process creates the tables just when this one checks whether there are any."""
 
     overtaking = ()
 
@@ -175,9 +175,9 @@ class Overtaken(database.Database):
         return super().rows(query, values)
 
 
-def test_two_that_make_the_same_file_at_once_share_it(tmp_path):
+def test_two_processes_that_create_the_same_file_at_once_share_it(tmp_path):
     with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")  # as far as the other one has come
+        connection.execute("PRAGMA journal_mode = WAL")  # as far as the other process has come
     with closing(Storage(Overtaken(tmp_path / "s.db", "rwc"))) as storage:
         (other,) = storage.database.overtaking
         opt = tiny(storage=storage, name="edge")
@@ -193,7 +193,7 @@ def nothing():
 
 @dataclass(frozen=True)
 class Slow(eb.UCB):
-    """An acquisition during which something happens; to the definition of a study that makes no difference."""
+    """An acquisition during which something happens; that is not part of the study's definition."""
 
     meanwhile: object = nothing
 
@@ -202,7 +202,7 @@ class Slow(eb.UCB):
         return super().__call__(mean, std, context)
 
 
-def test_an_ask_that_always_comes_too_late_gets_its_turn(tmp_path):
+def test_an_ask_that_is_always_overtaken_gets_its_turn(tmp_path):
     def slow(meanwhile):
         return {"algorithm": eb.Algorithm(acquisition=Slow(meanwhile=meanwhile)), "n_initial": 0}
 
@@ -211,11 +211,11 @@ def test_an_ask_that_always_comes_too_late_gets_its_turn(tmp_path):
     def another_asks_first():
         if opt.asked == len(rivals) < RACES:
             rivals.append(rival.ask())
-        elif opt.asked == RACES and not outcomes:  # now it has to itself what it plans for
+        elif opt.asked == RACES and not outcomes:  # now it has locked the others out
             with closing(sqlite3.connect(tmp_path / "s.db", timeout=0.0, isolation_level=None)) as third:
                 try:
                     third.execute("BEGIN IMMEDIATE")
-                    outcomes.append("nobody is locked out")
+                    outcomes.append("no one is locked out")
                 except sqlite3.OperationalError as error:
                     outcomes.append(error.sqlite_errorname)
 
@@ -230,7 +230,7 @@ def test_an_ask_that_always_comes_too_late_gets_its_turn(tmp_path):
         assert rival.ask().id == "4"
 
 
-def test_who_waits_too_long_for_others_is_told_so_and_readers_do_not_wait(tmp_path, monkeypatch):
+def test_a_writer_that_waits_too_long_gets_an_error_and_readers_do_not_wait(tmp_path, monkeypatch):
     monkeypatch.setattr(database, "BUSY_S", 0.05)
     storage = Storage.of(url(tmp_path / "s.db"), create=True)
     with closing(tiny(storage=storage, name="edge")) as one, closing(tiny(tmp_path / "s.db")) as other:
@@ -246,7 +246,7 @@ def test_who_waits_too_long_for_others_is_told_so_and_readers_do_not_wait(tmp_pa
         assert [observation.value for observation in one.history] == [1.0, 2.0, 3.0]
 
 
-def test_whoever_learns_late_of_many_asks_forgets_the_same_trials(tmp_path):
+def test_an_optimizer_that_learns_late_of_many_asks_forgets_the_same_trials(tmp_path):
     storage = Storage.of(url(tmp_path / "s.db"), create=True)
     with closing(tiny(tmp_path / "s.db")) as one, closing(tiny(storage=storage, name="edge")) as other:
         one.ask()
@@ -257,7 +257,7 @@ def test_whoever_learns_late_of_many_asks_forgets_the_same_trials(tmp_path):
         same(one, other)
 
 
-def test_a_plan_that_was_overtaken_comes_to_nothing(tmp_path):
+def test_a_plan_that_was_overtaken_is_not_recorded(tmp_path):
     with closing(tiny(tmp_path / "s.db")) as one, closing(tiny(tmp_path / "s.db")) as other:
         plan = one._plan()
         step = plan.step()
@@ -270,7 +270,7 @@ def test_a_plan_that_was_overtaken_comes_to_nothing(tmp_path):
         assert one.ask().id == "1"
 
 
-def test_what_others_tell_while_an_ask_is_worked_out_counts_for_the_next_one(tmp_path):
+def test_a_tell_by_another_process_during_an_ask_counts_for_the_next_ask(tmp_path):
     with closing(tiny(tmp_path / "s.db", n_initial=2, algorithm=WINDOW)) as one:
         drive(one, lambda params, t: (params["x"] - 0.5) ** 2, 8)
         with closing(tiny(tmp_path / "s.db", n_initial=2, algorithm=WINDOW)) as other:
@@ -313,7 +313,7 @@ def test_a_study_that_another_process_deleted_is_gone_for_good(tmp_path):
     ):
         with pytest.raises(eb.UnknownStudyError, match="deleted"):
             attempt()
-    new = tiny(tmp_path / "s.db")  # of the same name, and yet another
+    new = tiny(tmp_path / "s.db")  # another study with the same name
     with pytest.raises(eb.UnknownStudyError, match="deleted"):
         opt.tell({"x": 0.5}, 2.0)
     assert new.history == []

@@ -1,4 +1,4 @@
-"""The search space: parameters as a person writes them ⇄ coordinates of the unit cube, where the model lives.
+"""Parameters as a user writes them ⇄ coordinates in the unit cube, which the model sees.
 
 | parameter   | columns | coordinate                                                        |
 |-------------|---------|-------------------------------------------------------------------|
@@ -6,8 +6,8 @@
 | Int         | 1       | centre of v's cell: [low − ½, high + ½] divided into equal cells   |
 | Categorical | c       | one-hot                                                           |
 
-A dict of parameters is the truth; coordinates are derived from it. So what is suggested is first decoded to
-parameters and the model is given *their* coordinates: what is suggested is what is modelled.
+The dict of parameters is authoritative; coordinates are derived from it. A suggestion is first decoded to parameters,
+and the model gets *their* coordinates, so what is modelled is exactly what was suggested.
 """
 
 import math
@@ -34,7 +34,7 @@ class Parameter(ABC):
 
     @abstractmethod
     def complaint(self, value: Any) -> str | None:
-        """What is wrong with a value told by a person, and what would be right; None if nothing."""
+        """What is wrong with a user's value, and what would be right; None if the value is valid."""
 
     @abstractmethod
     def encode(self, value: Any) -> list[float]:
@@ -46,7 +46,7 @@ class Parameter(ABC):
 
     @abstractmethod
     def snap(self, coordinates: Array) -> Array:
-        """Rows of coordinates (m, width), moved to where values lie."""
+        """Rows of coordinates (m, width), moved to the coordinates of valid values."""
 
     @abstractmethod
     def spread(self, uniform: Array) -> Array:
@@ -58,11 +58,11 @@ class Parameter(ABC):
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """As the HTTP service has it."""
+        """As JSON, in the form that the HTTP service uses."""
 
 
 class _Numeric(Parameter):
-    """What Float and Int share: a range, maybe logarithmic."""
+    """What Float and Int share: a range, which may be logarithmic."""
 
     width = 1
     low: float
@@ -75,7 +75,7 @@ class _Numeric(Parameter):
         if as_finite(low) is None or as_finite(high) is None:
             raise SpaceError(f"{shown}: the bounds must be finite numbers")
         if not isinstance(self.log, bool):
-            raise SpaceError(f"{shown}: log is True or False")
+            raise SpaceError(f"{shown}: log must be True or False")
         if low > high:
             raise SpaceError(f"{shown}: the lower bound is above the upper one; swap them")
         if low == high:
@@ -126,8 +126,8 @@ class Float(_Numeric):
 
     def decode(self, coordinates: Array) -> float:
         value = self._place(float(coordinates[0]))
-        # Both ways are monotone, so going back and forth drifts to one side until it stands still, nearly always at
-        # once: then decode(encode(v)) == v exactly.
+        # Encoding and decoding are monotone, so repeated round trips drift to one side until they reach a fixed point,
+        # nearly always at once. There, decode(encode(v)) == v exactly.
         for _ in range(1000):
             again = self._place(self.encode(value)[0])
             if again == value:
@@ -225,7 +225,7 @@ class Int(_Numeric):
 
 @dataclass(frozen=True)
 class Categorical(Parameter):
-    """One of a few choices without an order: strings, numbers, booleans or None.
+    """One of a few unordered choices: strings, numbers, booleans or None.
 
     >>> Categorical(["a", "b"]).encode("b")
     [0.0, 1.0]
@@ -248,18 +248,18 @@ class Categorical(Parameter):
                 raise SpaceError(f"Categorical: choice {choice!r} is not a string, a finite number, a boolean or None")
         for index, choice in enumerate(kept):
             if choice in kept[:index]:
-                raise SpaceError(f"Categorical({list(kept)!r}): {choice!r} is there twice")
+                raise SpaceError(f"Categorical({list(kept)!r}): {choice!r} appears twice; remove one")
         object.__setattr__(self, "choices", kept)
 
     @property
     def width(self) -> int:  # type: ignore[override]
-        """One column a choice."""
+        """One column per choice."""
         return len(self.choices)
 
     def complaint(self, value: Any) -> str | None:
         try:
             known = value in self.choices
-        except Exception:  # an exotic __eq__ (an array's, say) is not one of the choices
+        except Exception:  # something with an unusual __eq__, such as an array, is not one of the choices
             known = False
         return None if known else f"is {value!r}; choose one of {list(self.choices)!r}"
 

@@ -36,7 +36,7 @@ class Space:
         stops = np.cumsum([0] + [p.width for p in self.parameters.values()])
         self._columns = [slice(a, b) for a, b in pairwise(stops)]
         self.width = int(stops[-1])
-        # Categories cannot be approached gradually; numbers can, and are snapped to what exists afterwards.
+        # Numbers can be searched continuously and are snapped to valid values afterwards; categories cannot.
         self.relaxable = np.concatenate(
             [np.full(p.width, not isinstance(p, Categorical)) for p in self.parameters.values()]
         )
@@ -58,9 +58,9 @@ class Space:
         return any(parameter.discrete for parameter in self.parameters.values())
 
     def check(self, params: Any) -> Params:
-        """The parameters, as plain Python values; all that is wrong with them in one error."""
+        """The parameters, as plain Python values; one error lists everything that is wrong with them."""
         if not isinstance(params, Mapping):
-            raise ParameterError(f"{params!r} is not a dict of parameters, nor a trial")
+            raise ParameterError(f"{params!r} is not a dict of parameters or a trial")
         problems = [f"{name!r} is missing" for name in self.parameters if name not in params]
         problems += [
             f"{name!r} is unknown (the space has {list(self.parameters)})"
@@ -83,11 +83,11 @@ class Space:
         return {name: parameter.decode(x[columns]) for name, parameter, columns in self._items()}
 
     def snap(self, X: Array) -> Array:
-        """Rows moved to where values lie."""
+        """Rows, moved to the coordinates of valid values."""
         return np.hstack([parameter.snap(X[:, columns]) for _, parameter, columns in self._items()])
 
     def spread(self, uniform: Array) -> Array:
-        """Points of the cube (m, width) from a uniform sample (m, dim), one coordinate a parameter."""
+        """Points of the cube (m, width) from a uniform sample (m, dim), one coordinate per parameter."""
         return np.hstack([p.spread(uniform[:, i]) for i, p in enumerate(self.parameters.values())])
 
     def neighbours(self, x: Array) -> Array:
@@ -101,12 +101,12 @@ class Space:
         return np.array(rows).reshape(-1, self.width)
 
     def to_json(self) -> dict[str, Any]:
-        """As the HTTP service has it."""
+        """As JSON, in the form that the HTTP service uses."""
         return {name: parameter.to_json() for name, parameter in self.parameters.items()}
 
     @classmethod
     def from_json(cls, description: Any) -> "Space":
-        """The space that `to_json` described; also what the HTTP service takes."""
+        """The space that `to_json` describes; the HTTP service accepts the same JSON."""
         if not isinstance(description, Mapping):
             raise SpaceError(f"{description!r} is not a dict of parameters")
         return cls({name: parameter_from_json(name, d) for name, d in description.items()})

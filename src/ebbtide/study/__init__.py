@@ -1,1 +1,1 @@
-"""One study: its definition, its state, its log, and the engine that works out the next query."""
+"""One study: its definition, its state, its log, and the engine that computes the next query."""

@@ -1,6 +1,6 @@
 """What the next ask depends on: the active observations, the newest pending trials, and a few counts.
 
-Its size is bounded by what is active, however long a study runs; everything ever told is in the log.
+Its size depends on the active set only, however long a study runs; everything ever told is in the log.
 """
 
 from collections import deque
@@ -16,8 +16,8 @@ from ebbtide.records import Observation, Trial
 from ebbtide.space import Space
 
 RECENT = 128  # observations from which the sampling interval is estimated
-PAUSES = 4  # and how many of the gaps between them may be pauses
-REMEMBERED_ASKS = 1024  # a trial older than that many asks no longer counts as pending, though it may be told
+PAUSES = 4  # how many of the gaps between them may be pauses
+REMEMBERED_ASKS = 1024  # a trial older than this many asks no longer counts as pending, but can still be told
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Dataset:
 
 
 class Table:
-    """The rows behind a dataset, which come and go; each knows its line in the history."""
+    """The rows behind a dataset, each with its line in the history; rows are added and removed."""
 
     def __init__(self, width: int) -> None:
         self._n = 0
@@ -62,7 +62,7 @@ class Table:
         return self._columns[3][: self._n].copy()
 
     def dataset(self) -> Dataset:
-        """A copy that cannot be written to: what is handed out does not change, nor change the optimizer."""
+        """A read-only copy: later changes do not affect it, and it cannot change the optimizer."""
         copies = [column[: self._n].copy() for column in self._columns[:3]]
         for copy in copies:
             copy.flags.writeable = False
@@ -71,19 +71,19 @@ class Table:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What an active set is restored from; a log finds it without replaying the history."""
+    """What an active set is restored from; a log provides it without replaying the history."""
 
     told: int = 0
     values_told: int = 0
-    recent_times: Sequence[float] = ()  # of the newest values, in the order told
+    recent_times: Sequence[float] = ()  # times of the newest values, in the order told
     first: float = np.inf  # time of the earliest value of the whole history
-    last: float = -np.inf  # and of the latest
+    last: float = -np.inf  # time of the latest value
     active: Mapping[int, Observation] = field(default_factory=dict)  # by line, in the order told
     pending: Sequence[Trial] = ()
 
     @classmethod
     def of(cls, history: Sequence[Observation], pending: Iterable[Trial]) -> "Checkpoint":
-        """The checkpoint of a history that is all in memory."""
+        """The checkpoint of a whole history."""
         times = [observation.time for observation in history if not observation.failed]
         return cls(
             told=len(history),
@@ -97,13 +97,13 @@ class Checkpoint:
 
 
 class ActiveSet:
-    """Only the engine writes to it; everybody may read it."""
+    """The active observations and the pending trials. Only the engine writes to it; other code just reads."""
 
     def __init__(self, space: Space, checkpoint: Checkpoint | None = None) -> None:
         start = checkpoint or Checkpoint()
         self.space = space
         self.told = start.told  # lines of the history
-        self.values_told = start.values_told  # of those, how many did not fail
+        self.values_told = start.values_told  # those of them that did not fail
         self.pending: dict[str, Trial] = {}
         self._active = Table(space.width)
         self._recent_times: deque[float] = deque(start.recent_times, maxlen=RECENT)
@@ -134,15 +134,15 @@ class ActiveSet:
             del self.pending[oldest]
 
     def settle(self, trial_id: str) -> None:
-        """The trial was told, or has failed."""
+        """Stop counting a trial as pending: it was told, or has failed."""
         self.pending.pop(trial_id, None)
 
     def newest_pending(self) -> Iterator[Trial]:
-        """Trials asked and neither told nor failed, the newest first."""
+        """Pending trials, newest first."""
         return reversed(self.pending.values())
 
     def record(self, observation: Observation) -> None:
-        """The next line of the history; an active row unless it failed, or is known to have been removed since."""
+        """Add the next line of the history, as an active row unless it failed or has already been removed."""
         time = observation.time
         if observation.active:
             self._activate(self.told, observation)
@@ -160,21 +160,21 @@ class ActiveSet:
             self._active.append(x, observation.time, observation.value, line)
 
     def remove(self, lines: Sequence[int]) -> None:
-        """Take active rows out, by their lines."""
+        """Remove active rows, given by their lines."""
         rows = np.searchsorted(self._active.lines, list(lines))  # rows are in the order told
         self._active.keep(np.delete(np.arange(len(self)), rows))
 
     @property
     def span(self) -> float:
-        """From the first observation to the last, of the whole history."""
+        """The time from the earliest observation of the whole history to the latest."""
         return max(0.0, self._last - self._first)
 
     @property
     def interval(self) -> float:
-        """The usual time between two observations; 1 in the clock's unit until that can be told.
+        """The typical time between two observations; 1, in the clock's unit, until it can be estimated.
 
-        The mean of the recent gaps but for the longest few: those may be pauses, while a median would take a batch
-        of simultaneous queries for a fast sampler.
+        The mean of the recent gaps without the longest few, which may be pauses. (A median would mistake batches of
+        simultaneous queries for fast sampling.)
         """
         times = sorted(self._recent_times)
         gaps = sorted(later - earlier for earlier, later in pairwise(times))

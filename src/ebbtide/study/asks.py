@@ -1,4 +1,4 @@
-"""One ask on its way: planned from what is known, worked out here or in another process, then recorded."""
+"""One ask in progress: planned from what is known, computed here or in another process, then recorded."""
 
 import math
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from ebbtide.study.step import Step
 
 @dataclass(frozen=True)
 class Plan:
-    """An ask to be worked out: from what is known after so many asks and tells, at a time."""
+    """An ask to be computed at the time `now`, from what is known after this many asks and tells."""
 
     engine: Engine
     now: float
@@ -23,7 +23,7 @@ class Plan:
         return self.engine.step(self.now, self.until)
 
     def outcome(self, step: Step, engine: Engine, landed: float, lease: float | None) -> Ask:
-        """What is recorded of it. `engine` may have been told more since the plan was made, but has not asked."""
+        """The ask to record. Since the plan was made, `engine` may have been told more, but has not asked."""
         time = landed if step.wait is None else max(landed, step.wait)
         lines: list[int] = engine.active.lines[step.rows].tolist()
         return Ask(

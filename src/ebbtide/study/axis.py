@@ -22,19 +22,19 @@ class TimeAxis:
 
     @property
     def is_clock(self) -> bool:
-        """Whether the model reads the clock; one without a temporal kernel has no axis at all."""
+        """Whether the model reads the clock; a model without a temporal kernel has no axis at all."""
         return self.temporal is not None and not self.by_step
 
     def rows(self, rows: Rows) -> Array:
-        """Where active rows lie."""
+        """Positions of active rows."""
         return self.active.lines[rows].astype(float) if self.by_step else self.active.dataset.t[rows]
 
     def place(self, time: float) -> float:
-        """Where something lies that has not been told: by steps, everything to come is at the next index."""
+        """Position of something not yet told: counted in steps, the whole future is at the next index."""
         return float(self.active.told) if self.by_step else time
 
     def places(self, times: Array) -> Array:
-        """Where any times lie: by steps, between the observations told before and after."""
+        """Positions of arbitrary times: counted in steps, between the observations before and after."""
         if not self.by_step or not len(self.active):
             return times
         t = self.active.dataset.t

@@ -22,7 +22,7 @@ from ebbtide.parts.staleness import (
 )
 from ebbtide.parts.timing import Immediate, WithinHorizon
 
-# The parts that JSON can rebuild; a user's own classes are passed to `load` again.
+# The parts that can be rebuilt from JSON; a user's own classes are passed again.
 PARTS: dict[str, Callable[..., Any]] = {
     cls.__name__: cls
     for cls in (
@@ -52,22 +52,21 @@ def _is_plain(value: Any) -> bool:
 
 
 def describe_clock(clock: Clock) -> str:
-    """The kind of a clock; ours by their plain names."""
+    """The kind of a clock: its class, without the module if it is one of ebbtide's."""
     cls = type(clock)
     return cls.__name__ if cls in (SystemClock, ManualClock) else f"{cls.__module__}.{cls.__qualname__}"
 
 
 def restore_clock(recorded: str, given: Clock | None, latest: float | None) -> Clock:
-    """The clock of a snapshot, going on from its latest reading; the given one if it is of the same kind."""
+    """A clock of the recorded kind (the given one, if any) that continues from the latest reading."""
     if given is None and recorded not in ("SystemClock", "ManualClock"):
         raise SnapshotError(
-            f"the snapshot was made with a {recorded}, a clock of your own, which a snapshot cannot hold; "
-            "pass it again: Optimizer.load(path, clock=...)"
+            f"the study uses a {recorded}, your own class of clock, which cannot be stored; "
+            "pass the clock again: Optimizer.load or Optimizer.open with clock=..."
         )
     if given is not None and describe_clock(given) != recorded:
         raise SnapshotError(
-            f"the snapshot was made with a {recorded}, and clock= is a {describe_clock(given)}; "
-            "pass a clock of the same kind"
+            f"the study uses a {recorded}, but clock= is a {describe_clock(given)}; pass a clock of the same kind"
         )
     if given is None and recorded == "ManualClock":
         return ManualClock(start=0.0 if latest is None else latest)
@@ -82,23 +81,23 @@ def algorithm_to_json(algorithm: Algorithm) -> dict[str, Any]:
 
 
 def name_of(algorithm: Algorithm) -> str | None:
-    """The name under which an algorithm is known, if it has one."""
+    """The name of an algorithm, if it is one of the table's."""
     return name_described(algorithm_to_json(algorithm))
 
 
 def name_described(description: Mapping[str, Any]) -> str | None:
-    """The same, for an algorithm as JSON."""
+    """The same, for an algorithm described as JSON."""
     named = ((name, algorithm_to_json(algorithms.get(name))) for name in algorithms.names())
     return next((name for name, known in named if known == description), None)
 
 
 def algorithm_from_json(description: Mapping[str, Any], given: Algorithm | None) -> Algorithm:
-    """The algorithm described; the given one if it is the same, which it must be."""
+    """The algorithm described; the given one, if any, which must be the same."""
     if given is not None:
         if algorithm_to_json(given) != description:
             raise SnapshotError(
-                f"the snapshot was made with another algorithm: it holds {dict(description)}, "
-                f"and algorithm= is {algorithm_to_json(given)}; pass the one it was made with"
+                f"the study was made with another algorithm: {dict(description)}, "
+                f"but algorithm= is {algorithm_to_json(given)}; pass the one it was made with"
             )
         return given
     return Algorithm(**{name: _rebuild(name, part) for name, part in description.items()})
@@ -111,7 +110,7 @@ def _rebuild(name: str, part: Any) -> Any:
     kind = fields.pop("type")
     if kind not in PARTS:
         raise SnapshotError(
-            f"{name} of the algorithm is {kind}, a class of your own, which a snapshot cannot hold; "
-            "pass the algorithm again: Optimizer.load(path, algorithm=...)"
+            f"the algorithm's {name} is a {kind}, your own class, which cannot be stored; "
+            "pass the algorithm again: Optimizer.load or Optimizer.open with algorithm=..."
         )
     return PARTS[kind](**{key: tuple(v) if isinstance(v, list) else v for key, v in fields.items()})

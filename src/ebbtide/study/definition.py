@@ -1,4 +1,4 @@
-"""What makes a study what it is, and never changes while it runs."""
+"""What stays the same throughout a study."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ Direction = Literal["minimize", "maximize"]
 
 @dataclass(frozen=True)
 class Definition:
-    """What is searched, for what, how, and by which kind of clock; the seed makes it repeatable."""
+    """What a study optimizes, how, and by which kind of clock; the seed makes it repeatable."""
 
     space: Space
     direction: Direction
@@ -47,7 +47,7 @@ class Definition:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], algorithm: Algorithm | None = None) -> "Definition":
-        """The definition that `to_json` described; an algorithm with parts of one's own is given again."""
+        """The definition that `to_json` describes; an algorithm with the user's own classes is passed again."""
         return cls(
             space=Space.from_json(data["space"]),
             direction=data["direction"],
@@ -66,7 +66,7 @@ def define(
     seed: int | None = None,
     n_initial: int | None = None,
 ) -> Definition:
-    """A definition from what a person says; a seed is drawn if there is none."""
+    """A definition from the user's arguments; without a seed, a random one is drawn."""
     searched = space if isinstance(space, Space) else Space(space)
     return Definition(
         space=searched,
@@ -79,7 +79,7 @@ def define(
 
 
 def check_same(name: str, stored: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """An error if a stored study differs from what is asked for."""
+    """Raise an error if the definition of a stored study differs from the given one."""
     different = [key for key in given if stored[key] != given[key]]
     if different:
         raise StudyError(

@@ -1,9 +1,9 @@
-"""What an optimizer works out from what it knows: Algorithm 1's model step, and what can be read off the model.
+"""What an optimizer computes from what it knows: Algorithm 1's model step, and everything read from the model.
 
     ask:  fit → staleness policy → condition → acquisition          (a `Step`, which the optimizer then records)
 
-Nothing here changes what is known, reads a clock or touches a disk: a step is a function of the definition, the
-state, the active and the time. So it may as well be worked out in another process, which is what the service does.
+A step is a function of the definition, the state, the active set and the time: it changes nothing, reads no clock and
+touches no disk. So it can also be computed in another process, as the service does.
 """
 
 import math
@@ -39,22 +39,22 @@ from ebbtide.study.state import State
 from ebbtide.study.step import Step, checked_memory, checked_verdict
 
 SEARCH_EVERY = 10  # asks between two searches for hyperparameters from scratch
-TRIM_BLOCK = 512  # rows scored at a time when far more were told than may stay
-MAX_PENDING = 64  # pending trials that are believed: clients that never answer must not slow an ask down
-PATIENCE = 10  # observations made since a clock went back, before those dated after it are dropped
+TRIM_BLOCK = 512  # rows scored at a time, when far more were told than may stay
+MAX_PENDING = 64  # pending trials taken into account: clients that never answer must not slow down an ask
+PATIENCE = 10  # observations made after a clock went back, before those from its future are dropped
 
 
 class Engine:
-    """What is known of a study, and everything that follows from it.
+    """What is known about a study, and everything computed from it.
 
-    Only these methods change what is known; everybody else just reads `state` and `active`:
+    Only these methods change what is known; other code just reads `state` and `active`:
 
     | method    | what happened                                                     |
     |-----------|-------------------------------------------------------------------|
     | `restore` | a log was opened                                                  |
     | `apply`   | an ask was recorded                                               |
     | `record`  | a tell was recorded                                               |
-    | `learn`   | others have recorded asks and tells                               |
+    | `learn`   | other processes have recorded asks and tells                      |
     | `note`    | the clock was read                                                |
 
     A host that keeps the trials itself (Optuna) uses `advance` for an ask's outcome, and `expect` before it asks.
@@ -68,7 +68,7 @@ class Engine:
         self._cached: tuple[tuple[int, int], Posterior] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_cached": None}  # another process gets what is known, not what follows from it
+        return self.__dict__ | {"_cached": None}  # another process gets what is known, not what was computed from it
 
     # --- what is known ------------------------------------------------------------------------------------
 
@@ -84,37 +84,37 @@ class Engine:
 
     @property
     def latest_reading(self) -> float:
-        """The latest time that the clock ever showed; −∞ until it was read."""
+        """The latest time that the clock ever showed; −∞ before the first reading."""
         latest = self._state.latest_reading
         return -math.inf if latest is None else latest
 
     def restore(self, state: State, checkpoint: Checkpoint) -> None:
-        """Start from where a log stands: `engine.restore(*log.checkpoint())`."""
+        """Start from where a log ends: `engine.restore(*log.checkpoint())`."""
         self._state, self._active, self._cached = state, ActiveSet(self.space, checkpoint), None
 
     def apply(self, ask: Ask) -> None:
-        """An ask that was recorded."""
+        """Apply an ask that was recorded."""
         self.advance(ask.state, [line for line, _ in ask.removed])
         self._active.open(ask.trial)
 
     def advance(self, state: State, removed: Sequence[int]) -> None:
-        """An ask left this state behind and removed these lines."""
+        """Go to the state that an ask left behind, and remove these lines."""
         latest = self._state.latest_reading
         self._state = state if latest is None else state.noting(latest)
         self._active.remove(removed)
 
     def record(self, observation: Observation, reading: float | None = None) -> None:
-        """A tell that was recorded, and what the clock showed then, if that is known."""
+        """Apply a tell that was recorded, and the clock's reading at that time, if it is known."""
         self._active.record(observation)
         if reading is not None:
             self.note(reading)
 
     def note(self, reading: float) -> None:
-        """A reading of the clock, which may be the latest."""
+        """Note a reading of the clock, which may be the latest."""
         self._state = self._state.noting(reading)
 
     def learn(self, updates: Updates) -> None:
-        """What others have recorded."""
+        """Apply what other processes have recorded."""
         for observation, reading in updates.tells:
             self.record(replace(observation, removed_at=None), reading)  # the ask that removed it comes below
         told = {observation.trial_id for observation, _ in updates.tells}
@@ -124,20 +124,20 @@ class Engine:
                 self._active.settle(ask.trial.id)
 
     def expect(self, number: int, pending: Iterable[Trial]) -> None:
-        """The next ask has this number, and just these trials are pending."""
+        """Set the number of the next ask, and the pending trials."""
         self._state = replace(self._state, asks=number)
         self._active.pending = {trial.id: trial for trial in pending}
 
     # --- ask ----------------------------------------------------------------------------------------------
 
     def step(self, now: float, until: float = math.inf) -> Step:
-        """What to query next; `until` is the latest moment that it may be for."""
+        """What to query next; `until` is the latest time that the query may be for."""
         with one_blas_thread():
             return self._start() if self.starting else self._model_step(now, until)
 
     @property
     def starting(self) -> bool:
-        """The first `n_initial` asks fill the space, unless as many values came from outside."""
+        """Whether asks still fill the space: the first `n_initial` do, unless as many values were told before."""
         return max(self._state.asks, self._active.values_told) < self.definition.n_initial
 
     def _start(self) -> Step:
@@ -155,13 +155,13 @@ class Engine:
         return step
 
     def _fit(self, step: Step, rows: Rows, rng: np.random.Generator) -> Posterior:
-        """Hyperparameters from the active observations (line 8), by maximum likelihood or a posteriori."""
+        """Fit the hyperparameters to the active observations (line 8): maximum likelihood or maximum a posteriori."""
         data = self._active.dataset.take(rows)
         families = (self.algorithm.spatial, self.algorithm.temporal)
         held = self._state.hyper
         start = self._default_hyperparameters() if held is None else held
         few = len(data) < MIN_ROWS
-        # After a reset what was fitted is held, and with it the scale that it was fitted on.
+        # After a reset, keep the hyperparameters fitted last, and the scale that they were fitted on.
         step.standardization = self._state.standardization if few and held else Standardization.of(data.y)
         step.z, moments = self._sign * step.standardization.apply(data.y), self._axis.rows(rows)
         if few:
@@ -173,7 +173,7 @@ class Engine:
         return fitted.posterior
 
     def _forget(self, step: Step, rows: Rows, posterior: Posterior, now: float, rng: np.random.Generator) -> Posterior:
-        """What the staleness policy takes out (lines 9-20 and 24)."""
+        """Remove what the staleness policy selects (lines 9-20 and 24)."""
         if len(posterior) == 0 or self._behind(now).any():
             return posterior
         view = View(
@@ -195,7 +195,7 @@ class Engine:
         return posterior.without(gone)
 
     def _acquire(self, step: Step, posterior: Posterior, now: float, until: float, rng: np.random.Generator) -> None:
-        """The acquisition's maximum at the moment that the query is for (line 5), or over those that it may be for."""
+        """Maximize the acquisition at the time of the query (line 5), or over all times that the timing allows."""
         n = len(posterior)
         posterior = self._believing_pending(posterior, now)
         landing = now + median(self._state.responses or [0.0])
@@ -204,13 +204,13 @@ class Engine:
             interval = posterior.during(earliest, latest)
             step.x, chosen = maximize_over(self.algorithm.acquisition, interval, self.space, rng, n)
         else:
-            chosen = earliest  # to a model that does not see the clock, no moment is better than another
+            chosen = earliest  # for a model that does not see the clock, all times are equally good
             moment = posterior.at(self._axis.place(chosen))
             step.x = maximize(self.algorithm.acquisition, moment, self.space, rng, n)
         step.wait = chosen if chosen > landing else None
 
     def _believing_pending(self, posterior: Posterior, now: float) -> Posterior:
-        """What was asked and not yet told is believed at the posterior mean, for one l_T."""
+        """Treat pending trials as if they had been told the posterior mean, until their leases (one l_T) end."""
         interval, timescale = self._active.interval, posterior.kernel.timescale
         if timescale is None:
             lease = TimeLimits.of(interval, span=0.0).typical
@@ -224,19 +224,21 @@ class Engine:
         return posterior.believing(X, np.array([self._axis.place(p.time) for p in pending]))
 
     def _window(self, step: Step, now: float, landing: float, until: float) -> tuple[float, float]:
-        """The moments that the timing lets the acquisition choose among."""
+        """The times from which the timing lets the acquisition choose."""
         hyper = step.hyper or self._state.hyper
         timescale = hyper.timescale if hyper is not None and self._axis.is_clock else None
         told, memory = self._active.told, dict(self._state.timing)
         window = self.algorithm.timing.window(Occasion(now, landing, timescale, until, told, memory))
         if not -math.inf < window.earliest <= window.latest < math.inf:
-            raise ConfigurationError(f"{self.algorithm.timing!r} gave {window}: earliest ≤ latest, two finite times")
+            raise ConfigurationError(
+                f"{self.algorithm.timing!r} returned {window}: return two finite times, earliest ≤ latest"
+            )
         step.timing = checked_memory(window.memory, "timing")
         last = max(landing, until)
         return min(window.earliest, last), min(window.latest, last)
 
     def _dated_before(self, step: Step, now: float) -> Rows:
-        """All active rows, but for those that a clock has left in the future for good."""
+        """All active rows, except those that lie in the future because the clock went back for good."""
         rows = np.arange(len(self._active))
         behind = self._behind(now)
         since = self._state.behind_since
@@ -254,14 +256,14 @@ class Engine:
         return rows
 
     def _thinned(self, step: Step, rows: Rows, now: float) -> Rows:
-        """The rows to model: a model of far more than may stay would take minutes, so they go in blocks first."""
+        """The rows to model. Modelling far more rows than may stay would take minutes: blocks are removed first."""
         capacity = self.algorithm.staleness.capacity
         while capacity is not None and len(rows) > 2 * max(capacity, TRIM_BLOCK):
             rows = self._trim_block(step, rows, now)
         return rows
 
     def _trim_block(self, step: Step, rows: Rows, now: float) -> Rows:
-        """Of the oldest rows, the half with the lowest scores goes."""
+        """Remove those with the lowest scores, half of a block of the oldest rows."""
         oldest = rows[np.argsort(self._active.dataset.t[rows], kind="stable")[:TRIM_BLOCK]]
         scores = self._scores(oldest, self.model, now)
         lowest = np.argsort(scores, kind="stable")[: TRIM_BLOCK // 2]
@@ -271,9 +273,9 @@ class Engine:
         return np.setdiff1d(rows, oldest[lowest])
 
     def _behind(self, now: float) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Rows dated more than l_T after now: the clock went back. While there are any, nothing is forgotten.
+        """Rows dated more than l_T after now: the clock went back. While there are any, the policy removes nothing.
 
-        To a model that does not look at the clock it makes no difference.
+        For a model that does not read the clock, there are none.
         """
         if not self._axis.is_clock:
             return np.zeros(len(self._active), dtype=bool)
@@ -284,7 +286,7 @@ class Engine:
     # --- reads --------------------------------------------------------------------------------------------
 
     def recommend(self, now: float) -> Recommendation:
-        """The best parameters now, by the model: no exploration."""
+        """The best parameters now, according to the model, without exploration."""
         with one_blas_thread():
             moment = self.posterior(now).at(self._axis.place(now))
             rng = np.random.default_rng([self.seed, self._state.asks, 1])
@@ -294,13 +296,13 @@ class Engine:
         return Recommendation(params, float(mean[0]), float(std[0]), now)
 
     def predict(self, points: Sequence[Params], time: float, now: float) -> tuple[Array, Array]:
-        """Mean and deviation of the objective (without noise) at some parameters and a time."""
+        """Mean and standard deviation of the objective (without noise) at the given parameters and time."""
         X = np.array([self.space.encode(p) for p in points]).reshape(-1, self.space.width)
         with one_blas_thread():
             return self._in_user_unit(*self.posterior(now).at(self._axis.place(time)).predict(X))
 
     def field(self, points: Sequence[Params], times: Array, now: float) -> tuple[Array, Array]:
-        """Mean and deviation (times × points) of the objective over a stretch of time."""
+        """Mean and standard deviation (times × points) of the objective at several times."""
         X = np.array([self.space.encode(p) for p in points]).reshape(-1, self.space.width)
         with one_blas_thread():
             posterior = self.posterior(now)
@@ -311,8 +313,10 @@ class Engine:
     def relevance(self, now: float) -> Array:
         """How much each active observation still matters to predictions from now on, in the dataset's order."""
         if self.algorithm.temporal is None:
-            raise ConfigurationError("this algorithm has no temporal kernel: to it, no observation is ever stale")
-        thinning = Step()  # never recorded: what the next ask would thin out has its score from there
+            raise ConfigurationError(
+                "this algorithm has no temporal kernel, so no observation ever becomes stale; choose one that has"
+            )
+        thinning = Step()  # never recorded: it only gives the scores of the rows that the next ask would trim
         rows = self._thinned(thinning, np.arange(len(self._active)), now)
         scores = np.zeros(len(self._active))
         scores[thinning.rows] = thinning.scores
@@ -322,7 +326,7 @@ class Engine:
     def _scores(self, rows: Rows, model: Model, now: float) -> Array:
         data, moments, present = self._active.dataset.take(rows), self._axis.rows(rows), self._axis.place(now)
         if self.algorithm.temporal is None:
-            return data.t - now  # what has no relevance goes by age
+            return data.t - now  # without relevance, rows are removed by age
         policy = self.algorithm.staleness
         method = policy.method if isinstance(policy, WassersteinBudget) else "bound"
         z = Standardization(model.mean, model.scale).apply(data.y)
@@ -338,11 +342,11 @@ class Engine:
 
     @property
     def hyper(self) -> Hyperparameters:
-        """As last fitted; until then, what is expected."""
+        """As last fitted; before the first fit, the prior's centre."""
         return self._state.hyper or self._default_hyperparameters()
 
     def posterior(self, now: float) -> Posterior:
-        """Conditioned on everything told; kept until the next ask or tell."""
+        """The posterior given everything told; kept until the next ask or tell."""
         key = (self._state.asks, self._active.told)
         if self._cached is None or self._cached[0] != key:
             model = self.model

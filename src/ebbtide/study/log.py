@@ -1,7 +1,7 @@
 """Everything ever asked and told: in memory here, in a file with `storage=` (ebbtide.study.storage).
 
 An optimizer writes to its log first and changes itself afterwards, so that it never knows more than what is
-recorded. Others may write to the same log: `updates` returns what they recorded.
+recorded. Other processes may write to the same log: `updates` returns what they recorded.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,12 +16,12 @@ from ebbtide.study.state import State
 
 @dataclass(frozen=True)
 class Ask:
-    """One ask as it is recorded, with the state that it left behind, from which the next one starts."""
+    """One ask as recorded, with the state that it left behind, from which the next ask starts."""
 
     trial: Trial
     told: int  # how many lines of the history it had seen
     now: float  # the clock when it began
-    until: float | None  # the latest moment that it might choose
+    until: float | None  # the latest time that it could choose
     landed: float  # the clock when it was answered
     removed: tuple[tuple[int, float | None], ...]  # lines of the history, and their relevance
     state: State
@@ -29,7 +29,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Updates:
-    """What others have recorded: asks and tells (with the clock's reading), each in its order."""
+    """What other processes have recorded: asks, and tells with the clock's readings, each in order."""
 
     asks: Sequence[Ask] = ()
     tells: Sequence[tuple[Observation, float]] = ()
@@ -37,27 +37,27 @@ class Updates:
 
 class Log(Protocol):
     def transaction(self) -> AbstractContextManager[object]:
-        """Record everything inside, or nothing; nobody else records meanwhile."""
+        """Record everything inside, or nothing; no other process records anything meanwhile."""
 
     def record_ask(self, ask: Ask) -> None: ...
 
     def record_tell(self, observation: Observation, reading: float, line: int, asks: int) -> None:
-        """A line of the history, told after so many asks."""
+        """Record this line of the history, told after this many asks, when the clock showed `reading`."""
 
     def checkpoint(self) -> tuple[State, Checkpoint]:
         """Where the next ask starts: the state that the last one left, and what is active and pending."""
 
     def updates(self, asks: int, told: int) -> Updates:
-        """What was recorded after so many asks and lines."""
+        """What was recorded after this many asks and lines."""
 
     def trial(self, trial_id: str) -> Trial | None:
-        """What was asked under this id, whether or not it was told since."""
+        """The trial with this id, as it was asked, whether or not it was told since."""
 
     def observation_of(self, trial_id: str) -> Observation | None:
-        """What was told of a trial."""
+        """What was told for a trial."""
 
     def observation_under(self, key: str) -> Observation | None:
-        """What was told under an idempotency key."""
+        """What was told with an idempotency key."""
 
     def observations(self, lines: Sequence[int]) -> list[Observation]: ...
 
@@ -67,7 +67,7 @@ class Log(Protocol):
         """Every trial asked for, in the order asked."""
 
     def pending(self) -> list[Trial]:
-        """Those of them that are neither told nor failed, however old."""
+        """The trials that are neither told nor failed, however old."""
 
     def close(self) -> None: ...
 
@@ -139,10 +139,10 @@ class MemoryLog:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "MemoryLog":
-        """The log of a snapshot."""
+        """The log in a snapshot."""
         log = cls()
         log._state = State.from_json(data["state"])
-        times = data.get("trials", {})  # not in the first snapshots
+        times = data.get("trials", {})  # missing in the oldest snapshots
         for row in data["history"]:
             observation = Observation(*row)
             log._append(observation)
@@ -161,7 +161,7 @@ def to_json(log: Log) -> dict[str, Any]:
     return {
         "history": [list(astuple(observation)) for observation in history],
         "pending": [asdict(trial) for trial in log.pending()],
-        # Only what the history does not say: trials that were told with another time than their own, or had a lease.
+        # Only what the history does not hold: trials told for another time than their own, or asked with a lease.
         "trials": {
             trial.id: [trial.time, trial.expires]
             for trial in log.trials()

@@ -1,4 +1,4 @@
-"""The loop of `Optimizer.optimize`, for those who do not need their own."""
+"""The loop of `Optimizer.optimize`."""
 
 import warnings
 from collections.abc import Callable
@@ -40,13 +40,13 @@ def optimize(
     stalled = 0
     while (elapsed := now() - start) < duration:
         trial = optimizer.ask(until=start + duration)
-        if trial.time > latest():  # the timing chose a later moment; a clock that went back is not waited for
+        if trial.time > latest():  # the timing chose a later time; do not wait for a clock that went back
             wait_until(optimizer.clock, trial.time)
         _evaluate(optimizer, objective, trial, catch)
         stalled = stalled + 1 if now() - start == elapsed else 0
         if stalled >= STALLED:
             raise ConfigurationError(
-                f"the clock stands still at {start + elapsed!r}: {duration!r} never passes; "
+                f"the clock does not move from {start + elapsed!r}, so the duration {duration!r} never passes; "
                 "with a ManualClock, let the objective advance it"
             )
         shown.update(elapsed, optimizer)

@@ -1,4 +1,4 @@
-"""A status line for `optimize`: renewed in place on a terminal, printed every ten seconds elsewhere."""
+"""A status line for `optimize`: updated in place on a terminal, printed every ten seconds elsewhere."""
 
 import sys
 import time

@@ -1,7 +1,7 @@
 """The versioned JSON file that holds a saved optimizer.
 
-JSON keeps every float exactly. A checksum detects a file that was torn or edited; a file from a newer version is
-refused. Reader never touches the file; writing replaces it atomically.
+JSON keeps every float exactly. A checksum detects a file that is incomplete or edited; a file from a newer version is
+refused. Reading never changes the file; writing replaces it atomically.
 """
 
 import hashlib
@@ -28,15 +28,15 @@ def payload_of(engine: Engine, log: Log) -> dict[str, Any]:
 
 
 def rebuild(payload: Mapping[str, Any], algorithm: Algorithm | None) -> tuple[Engine, MemoryLog]:
-    """The study that `payload_of` described; an algorithm with parts of the user's own is given again."""
+    """The study that `payload_of` describes; an algorithm with the user's own classes is passed again."""
     engine, log = Engine(Definition.from_json(payload, algorithm)), MemoryLog.from_json(payload)
     engine.restore(*log.checkpoint())
     return engine, log
 
 
 def write(path: str | os.PathLike[str], payload: Mapping[str, Any]) -> None:
-    """Write to a neighbour, flush it to the disk, then put it in place: the old file or the new one, never half."""
-    path = Path(path).resolve()  # through a link, to the file itself
+    """Write a temporary file, flush it to the disk, then rename it: there is always a complete file, old or new."""
+    path = Path(path).resolve()  # follows a link to the file itself
     body = _canonical(payload)
     document = {"format": FORMAT, "version": VERSION, "sha256": _digest(body), "payload": payload}
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -51,17 +51,17 @@ def write(path: str | os.PathLike[str], payload: Mapping[str, Any]) -> None:
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The payload of a snapshot that is whole, unedited and of a version we know."""
+    """The payload of a snapshot that is complete, unedited and of a known version."""
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_constant)
-    except ValueError as error:  # what the decoders of JSON and of UTF-8 raise
-        raise SnapshotError(f"{path} is not a whole snapshot ({error}); use an earlier copy") from None
+    except ValueError as error:  # from the decoder of JSON or of UTF-8
+        raise SnapshotError(f"{path} is not a complete snapshot ({error}); use an earlier copy") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise SnapshotError(f"{path} is not an ebbtide snapshot; it was made by something else")
+        raise SnapshotError(f"{path} is not an ebbtide snapshot; check the path")
     version = document.get("version")
     if type(version) is not int or not 1 <= version <= VERSION:
         raise SnapshotError(
-            f"{path} has snapshot version {version!r}, and this ebbtide reads 1 to {VERSION}; "
+            f"{path} has snapshot version {version!r}, but this ebbtide reads only 1 to {VERSION}; "
             "if it comes from a newer ebbtide, upgrade this one"
         )
     payload = document.get("payload")
@@ -71,7 +71,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _canonical(payload: Mapping[str, Any]) -> str:

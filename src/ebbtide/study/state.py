@@ -28,7 +28,7 @@ class State:
     guards: dict[str, int] = field(default_factory=dict)
 
     def noting(self, reading: float) -> "State":
-        """The same, with a reading of the clock that may be the latest."""
+        """The same state after a reading of the clock, which may be the latest."""
         latest = reading if self.latest_reading is None else max(self.latest_reading, reading)
         return dataclasses.replace(self, latest_reading=latest)
 

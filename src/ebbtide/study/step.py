@@ -1,4 +1,4 @@
-"""What an ask has worked out, before it is recorded."""
+"""What an ask has computed, before it is recorded."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -15,12 +15,12 @@ from ebbtide.guards import Guard
 from ebbtide.parts.staleness import Verdict
 from ebbtide.study.state import State
 
-RESPONSES = 9  # response times whose median is the one expected
+RESPONSES = 9  # response times whose median is the expected one
 
 
 @dataclass
 class Step:
-    """To be recorded when all of it has succeeded."""
+    """What an ask has computed; recorded only when all of it has succeeded."""
 
     x: Array = field(default_factory=lambda: np.empty(0))
     z: Array = field(default_factory=lambda: np.empty(0))  # the standardised values of the rows that are modelled
@@ -28,7 +28,7 @@ class Step:
     standardization: Standardization | None = None
     policy: dict[str, float] | None = None
     timing: dict[str, float] | None = None
-    wait: float | None = None  # a moment after the landing, if the timing chose one
+    wait: float | None = None  # a time after the landing, if the timing chose one
     behind_since: int | None = None
     guards: tuple[Guard, ...] = ()
     rows: list[int] = field(default_factory=list)
@@ -57,20 +57,24 @@ class Step:
 
 
 def checked_verdict(verdict: Verdict, n: int) -> tuple[list[int], list[float | None]]:
-    """Rows and scores of a policy, which may be somebody's own."""
+    """The rows and scores of a policy, which may be the user's own."""
     if not isinstance(verdict, Verdict):
-        raise ConfigurationError(f"the staleness policy answered {verdict!r}: give an eb.Verdict")
+        raise ConfigurationError(f"the staleness policy returned {verdict!r}: return an eb.Verdict")
     rows, scores = list(verdict.rows), list[float | None](verdict.scores)
     if len(set(rows)) < len(rows) or not all(is_whole(row) and 0 <= row < n for row in rows):
-        raise ConfigurationError(f"the staleness policy removed the rows {rows}: give numbers from 0 to {n - 1}, once")
+        raise ConfigurationError(
+            f"the staleness policy removed the rows {rows}: return numbers from 0 to {n - 1}, each at most once"
+        )
     if len(scores) not in (0, len(rows)) or not all(as_finite(score) is not None for score in scores):
-        raise ConfigurationError(f"the staleness policy gave {scores} for {len(rows)} rows: give a finite number each")
+        raise ConfigurationError(
+            f"the staleness policy scored {len(rows)} rows {scores}: return one finite number per row, or none at all"
+        )
     return rows, scores or [None] * len(rows)
 
 
 def checked_memory(memory: Any, owner: str) -> dict[str, float]:
-    """What a part wants to remember, which a snapshot must be able to hold."""
+    """What a part wants to remember; a snapshot must be able to hold it."""
     pairs: list[tuple[Any, Any]] = list(memory.items()) if isinstance(memory, dict) else [(None, None)]
     if not all(isinstance(key, str) and as_finite(value) is not None for key, value in pairs):
-        raise ConfigurationError(f"the {owner} wants to remember {memory!r}: give a dict of finite numbers by name")
+        raise ConfigurationError(f"the {owner} wants to remember {memory!r}: return a dict of names and finite numbers")
     return {key: float(value) for key, value in pairs}

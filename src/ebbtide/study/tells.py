@@ -1,4 +1,4 @@
-"""What may be told: values, times and keys, and whether something was told before."""
+"""Checks of a tell: its value, time and key, and whether it was told before."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ MAX_KEY = 200  # characters of an idempotency key
 
 @dataclass(frozen=True)
 class Tell:
-    """What somebody tells: an outcome (None: it failed) for a trial, or for parameters measured elsewhere."""
+    """One tell: an outcome (None: it failed) for a trial, or for parameters measured elsewhere."""
 
     subject: Trial | Mapping[str, Any]
     outcome: float | None
@@ -35,7 +35,7 @@ class Tell:
         trial = self.subject
         if self.key is not None and told_under(log, self.key, trial.id, trial.params, self.outcome):
             return None
-        asked = engine.active.pending.get(trial.id)  # nearly always: without reading the log
+        asked = engine.active.pending.get(trial.id)  # nearly always found here, without reading the log
         if asked is None or asked.params != trial.params:
             asked = asked_before(log, trial)
             if told_before(log, trial.id, self.outcome):
@@ -45,7 +45,7 @@ class Tell:
         return Observation(asked.params, moment, self.outcome, trial.id, key=self.key)
 
     def _moment_of(self, asked: Trial, latest: float) -> float:
-        """A trial's own time was read off this clock, which may have gone back since: it is compared with the latest
+        """The trial's own time. The clock may have gone back since the ask, so the time is compared with the latest
         reading. A query that is called off before its time (ABO waits) failed now.
         """
         return min(asked.time, latest) if self.outcome is None else self._checked(asked.time, latest)
@@ -62,7 +62,7 @@ def checked_value(value: Any, failed: bool) -> float | None:
         return None
     outcome = as_finite(value)
     if outcome is None:
-        raise ObservationError(f"value={value!r}: tell a finite number, or failed=True if there is none")
+        raise ObservationError(f"value={value!r}: tell a finite number, or failed=True if the evaluation failed")
     return outcome
 
 
@@ -71,13 +71,13 @@ def checked_time(time: Any, now: float, *, system_clock: bool) -> float:
     moment = finite_time(time)
     if moment > now + (GRACE if system_clock else 0.0):
         raise ObservationError(
-            f"time={time!r} is {moment - now:g} after now ({now!r}): nothing is observed in the future; "
+            f"time={time!r} is {moment - now:g} after now ({now!r}): no value can come from the future; "
             "wait until then, or check the clock's unit"
         )
     if system_clock and moment < YEAR_2000:
         raise ObservationError(
             f"time={time!r} is before the year 2000 by the system clock, which counts seconds since 1970; "
-            "for a time of your own, pass clock=eb.ManualClock()"
+            "for steps or simulated time, pass clock=eb.ManualClock()"
         )
     return min(moment, now)
 
@@ -105,16 +105,16 @@ def asked_under(log: Log, trial_id: str) -> Trial:
 
 
 def never_asked(trial_id: object) -> TrialError:
-    return TrialError(f"trial {trial_id!r} was never asked for; use an id that ask() gave")
+    return TrialError(f"trial {trial_id!r} was never asked for; use an id that ask() returned")
 
 
 def asked_before(log: Log, trial: Trial) -> Trial:
-    """The trial as it was asked for; an error if it was not."""
+    """The trial as it was asked; an error if it never was."""
     asked = log.trial(trial.id)
     if asked is None or asked.params != trial.params:
         raise TrialError(
-            f"trial {trial.id!r} with {trial.params} is not one that this optimizer asked for; for outside data, "
-            "or for parameters that you have changed, tell them instead: tell(trial.params, value, time=...)"
+            f"trial {trial.id!r} with {trial.params} is not one that this optimizer asked for; for other data, or for "
+            "parameters that you have changed, tell the parameters: tell(trial.params, value, time=...)"
         )
     return asked
 
@@ -137,7 +137,7 @@ def told_under(log: Log, key: str, trial_id: str | None, params: Mapping[str, An
         return False
     if (earlier.trial_id, earlier.params, earlier.value) != (trial_id, params, value):
         raise TrialError(
-            f"under the key {key!r} {earlier.params} was told {_shown(earlier.value)} before, and {params} "
+            f"under the key {key!r}, {earlier.params} was told {_shown(earlier.value)} before, and {params} is told "
             f"{_shown(value)} now; a key belongs to one tell: make a new one for each"
         )
     return True

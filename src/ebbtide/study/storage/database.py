@@ -1,7 +1,7 @@
-"""A SQLite file that never loses what was committed, and says what is wrong with it in words.
+"""A SQLite file that never loses what was committed, and whose errors explain themselves.
 
-Write-ahead log with synchronous=FULL: a transaction that has ended is on the disk. There is one writer at a time;
-others wait for it, for BUSY_S at most. Readers never wait, and nobody waits for them.
+Write-ahead log with synchronous=FULL: a committed transaction is on the disk. There is one writer at a time; other
+writers wait for it, BUSY_S at most. Readers and writers never wait for each other.
 """
 
 import os
@@ -24,35 +24,35 @@ PREFIX = "sqlite:///"
 WHY = {
     "SQLITE_FULL": "the disk is full; nothing was recorded: make room and try again",
     "SQLITE_READONLY": "it cannot be written to; check the permissions of the file and of its folder",
-    "SQLITE_CANTOPEN": "it cannot be opened; check that the folder is there, and the permissions of both",
-    "SQLITE_BUSY": f"another process has kept it locked for more than {BUSY_S:g} s; look what it is doing",
-    "SQLITE_LOCKED": f"another process has kept it locked for more than {BUSY_S:g} s; look what it is doing",
+    "SQLITE_CANTOPEN": "it cannot be opened; check that the folder exists, and the permissions of both",
+    "SQLITE_BUSY": f"another process has kept it locked for more than {BUSY_S:g} s; find out what it is doing",
+    "SQLITE_LOCKED": f"another process has kept it locked for more than {BUSY_S:g} s; find out what it is doing",
     "SQLITE_CORRUPT": "it is damaged; keep a copy, then restore a backup or salvage it with `sqlite3 FILE .recover`",
-    "SQLITE_NOTADB": "it is no SQLite database, or damaged; nothing was changed: check the path, or restore a backup",
-    "SQLITE_IOERR": "the disk could not be read or written; what was not confirmed may be recorded all the same",
+    "SQLITE_NOTADB": "it is not a SQLite database, or damaged; nothing was changed: check the path, or use a backup",
+    "SQLITE_IOERR": "the disk could not be read or written, but the change may be recorded; check disk and study",
 }
 
 
 def path_of(url: str) -> Path:
-    """The file that sqlite:///relative or sqlite:////absolute names."""
+    """The file that a URL names: sqlite:///relative or sqlite:////absolute."""
     if not isinstance(url, str) or not url.startswith(PREFIX) or not is_text(url) or "\0" in url:
         raise ConfigurationError(f'storage={url!r}: give "{PREFIX}tuner.db", with a fourth / for an absolute path')
     name = url.removeprefix(PREFIX)
     if name in ("", ":memory:"):
-        raise ConfigurationError(f"storage={url!r} names no file: for an optimizer in memory, leave storage out")
+        raise ConfigurationError(f"storage={url!r} does not name a file; for a study in memory, leave storage out")
     return Path(name)
 
 
 def connect(path: Path, mode: Mode) -> sqlite3.Connection:
-    """One connection, which commits when told to."""
+    """A connection that begins and commits only explicitly."""
     uri = f"{path.absolute().as_uri()}?mode={mode}"
     return sqlite3.connect(uri, uri=True, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
 
 
 class Database:
-    """A file that is there, to write to ("rw") or only to read ("ro"); "rwc" creates it if it is missing.
+    """A file opened for writing ("rw") or only for reading ("ro"); "rwc" creates the file if it is missing.
 
-    A file of an older ebbtide is upgraded when it is opened to write to, after a copy unless `copy` is false.
+    A file of an older ebbtide is upgraded when it is opened for writing; it is copied first, unless `copy` is false.
     """
 
     def __init__(self, path: Path, mode: Mode = "rw", *, copy: bool = True) -> None:
@@ -97,8 +97,8 @@ class Database:
                     schema.upgrade(self._connection, self.path, self._version(), copy)
 
     def _version(self) -> int | None:
-        """The schema's version; None for an empty file. An error if the file is somebody else's."""
-        with self.reading():  # at one moment: another process may be creating the tables
+        """The schema's version; None for an empty file. An error if the file belongs to another program."""
+        with self.reading():  # a consistent view: another process may be creating the tables
             application, version = self._number("PRAGMA application_id"), self._number("PRAGMA user_version")
             empty = not self.rows("SELECT 1 FROM sqlite_schema LIMIT 1")
         if application == 0 and version == 0 and empty:
@@ -110,7 +110,7 @@ class Database:
         return version
 
     def _patiently(self, statement: str) -> None:
-        """SQLite does not wait for others when it changes the journal's mode, so we do."""
+        """SQLite does not wait for other processes when it changes the journal mode; this does."""
         deadline = time.monotonic() + BUSY_S
         while True:
             try:
@@ -136,7 +136,7 @@ class Database:
             return self._connection.execute(query, values).fetchall()
 
     def row(self, query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Any:
-        """The first row; None if there is none."""
+        """The first row, or None."""
         with self._clearly():
             return self._connection.execute(query, values).fetchone()
 
@@ -145,13 +145,13 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing, on the disk when it ends; inside another one, a part of it that may fail by itself."""
+        """All or nothing, and on the disk when it ends. Inside another transaction: a part that may fail on its own."""
         begin, end, undo = ("BEGIN IMMEDIATE", "COMMIT", "ROLLBACK")
         if self._depth:
             point = f"part{self._depth}"
             begin, end, undo = f"SAVEPOINT {point}", f"RELEASE {point}", f"ROLLBACK TO {point}; RELEASE {point}"
         else:
-            self._undo(undo)  # should a Ctrl-C have come at the wrong moment, and left one open
+            self._undo(undo)  # in case a Ctrl-C at the wrong moment has left one open
         depth = self._depth
         try:
             self.run(begin)
@@ -166,7 +166,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Several queries that see the same moment."""
+        """Several queries that see the same state of the file."""
         with self._clearly():
             inside = self._connection.in_transaction
         if inside:
@@ -179,8 +179,8 @@ class Database:
             self._undo("ROLLBACK")
 
     def _undo(self, statements: str) -> None:
-        # After some failures SQLite has rolled back by itself. If it cannot, what made the transaction fail is being
-        # reported, and it is undone when the file is next opened.
+        # After some failures SQLite has already rolled back. If the rollback fails too, the first error is still
+        # reported, and the transaction is undone when the file is next opened.
         for statement in statements.split(";"):
             with suppress(sqlite3.Error):
                 if self._connection.in_transaction:
@@ -195,8 +195,10 @@ class Database:
         except sqlite3.Error as error:
             reason = _reason(error)
             if reason == "SQLITE_CONSTRAINT_FOREIGNKEY":
-                raise UnknownStudyError(f"{self.path}: the study was deleted meanwhile") from error
-            why = next((text for name, text in WHY.items() if reason.startswith(name)), "SQLite refused")
+                raise UnknownStudyError(
+                    f"{self.path}: the study was deleted in the meantime; open or create another"
+                ) from error
+            why = next((text for name, text in WHY.items() if reason.startswith(name)), "SQLite reported an error")
             raise StorageError(f"{self.path}: {why} ({error})") from error
 
 
@@ -206,12 +208,12 @@ def _is_missing(path: Path) -> bool:
     except FileNotFoundError:
         return True
     except OSError:
-        pass  # SQLite says what is wrong
+        pass  # SQLite will say what is wrong
     return False
 
 
 def _close(connection: sqlite3.Connection, process: int) -> None:
-    if os.getpid() == process:  # SQLite's locks are the process's: a fork must not give them up
+    if os.getpid() == process:  # SQLite's locks belong to the process: a forked child must not release them
         connection.close()
 
 

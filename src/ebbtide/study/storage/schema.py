@@ -1,6 +1,6 @@
 """The tables, as numbered steps of SQL: `migrations/0001_initial.sql` makes version 1, the next one version 2, ...
 
-A step that was released is never changed. A file of an older version is upgraded in one transaction, after a copy.
+A released step never changes. A file of an older version is copied, then upgraded in one transaction.
 """
 
 import sqlite3
@@ -18,7 +18,7 @@ MIGRATIONS = Path(__file__).with_name("migrations")
 
 @cache
 def steps(folder: Path) -> tuple[Path, ...]:
-    """The scripts, in their order."""
+    """The scripts, in order."""
     return tuple(sorted(folder.glob("*.sql")))
 
 
@@ -28,7 +28,7 @@ def version() -> int:
 
 
 def check(path: Path, found: int | None, *, read_only: bool) -> None:
-    """An error if the file is newer than this ebbtide; or older, and cannot be upgraded because it is only read."""
+    """Raise an error if the file is newer than this ebbtide, or older and opened only for reading."""
     if found is None or found == version():
         return
     if found > version():
@@ -39,12 +39,12 @@ def check(path: Path, found: int | None, *, read_only: bool) -> None:
     if read_only:
         raise StorageError(
             f"{path} was written by an older ebbtide (schema version {found}; this one reads {version()}); nothing was "
-            "changed: open it once to write to, which upgrades it, or run `ebbtide upgrade`"
+            "changed: open it once for writing, which upgrades it, or run `ebbtide upgrade`"
         )
 
 
 def upgrade(connection: sqlite3.Connection, path: Path, found: int | None, copy: bool) -> None:
-    """Bring a file to this version. The caller holds a write transaction, so nobody else writes meanwhile."""
+    """Upgrade a file to this version. The caller holds a write transaction, so no other process can write."""
     if found == version():  # another process was first
         return
     if found and copy:
@@ -62,7 +62,7 @@ def upgrade(connection: sqlite3.Connection, path: Path, found: int | None, copy:
 
 
 def _copy(path: Path, found: int) -> Path:
-    """The file as it was, beside it."""
+    """Copy the file, as it is before the upgrade, to the same folder."""
     names = (path.with_name(f"{path.name}.v{found}{suffix}") for suffix in ("", *(f"-{k}" for k in range(2, 1000))))
     kept = next(name for name in names if not name.exists())
     source = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
@@ -72,7 +72,7 @@ def _copy(path: Path, found: int) -> Path:
 
 
 def _statements(script: str) -> Iterator[str]:
-    """One at a time: `executescript` would commit what is open."""
+    """One statement at a time: `executescript` would commit the open transaction."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line

@@ -1,4 +1,4 @@
-"""One study's log: each ask with the state that it left behind, each tell, each removal. Nothing is ever changed."""
+"""One study's log: each ask with the state that it left behind, each tell, each removal. Rows are only added."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -82,7 +82,7 @@ class SqliteLog:
         return [found[line] for line in lines if line in found]
 
     def numbered(self, lines: Sequence[int]) -> dict[int, Observation]:
-        """Some lines of the history, by their numbers."""
+        """Lines of the history, by number."""
         query = f"{OBSERVATION} AND {AMONG.format('t.line')} ORDER BY t.line"
         return {row[0]: observation_of(row) for row in self.database.rows(query, (self.study, _text(list(lines))))}
 
@@ -104,10 +104,12 @@ class SqliteLog:
 
     def _check_that_it_is_there(self) -> None:
         if self.database.row("SELECT 1 FROM studies WHERE study = ?", (self.study,)) is None:
-            raise UnknownStudyError(f"{self.database.path}: the study was deleted meanwhile")
+            raise UnknownStudyError(
+                f"{self.database.path}: the study was deleted in the meantime; open or create another"
+            )
 
     def tells_since(self, line: int, limit: int = -1) -> list[tuple[Observation, float, int]]:
-        """Lines from this one on, each with the clock's reading and the number of asks before it."""
+        """The history from this line on, each line with the clock's reading and the number of asks before it."""
         rows = self.database.rows(f"{OBSERVATION} AND t.line >= ? ORDER BY t.line LIMIT ?", (self.study, line, limit))
         return [(observation_of(row), *row[-2:]) for row in rows]
 
@@ -125,7 +127,7 @@ class SqliteLog:
         ]
 
     def _removed(self, ask: int) -> tuple[tuple[int, float | None], ...]:
-        # SQLite would go through all removals of the study, which the primary key has in the order that is wanted.
+        # SQLite would prefer to scan all removals of the study, which the primary key has in the wanted order.
         query = (
             "SELECT line, relevance FROM removals INDEXED BY removals_of_an_ask "
             "WHERE study = ? AND ask = ? ORDER BY line"
@@ -133,20 +135,20 @@ class SqliteLog:
         return tuple(self.database.rows(query, (self.study, ask)))
 
     def failures(self) -> list[int]:
-        """The lines that have no value."""
+        """The lines of failed evaluations."""
         rows = self.database.rows(
             "SELECT line FROM tells INDEXED BY failures WHERE study = ? AND value IS NULL ORDER BY line", (self.study,)
         )
         return [line for (line,) in rows]
 
     def removals_since(self, ask: int) -> list[tuple[int, int]]:
-        """(ask, line) of what was removed by this ask or a later one, in the order of the asks."""
+        """(ask, line) of everything removed by this ask or a later one, in the order of the asks."""
         return self.database.rows(
             "SELECT ask, line FROM removals WHERE study = ? AND ask >= ? ORDER BY ask", (self.study, ask)
         )
 
     def removals_by_blocks(self, first: int, size: int) -> list[tuple[int, int]]:
-        """(block, how many): removed by the asks after (block − 1)·size, up to block·size, from ask `first` on."""
+        """(block, count) of removals from ask `first` on; block b has the asks (b − 1)·size + 1 to b·size."""
         return self.database.rows(
             "SELECT (ask + :size - 1) / :size AS block, count(*) FROM removals INDEXED BY removals_of_an_ask "
             "WHERE study = :study AND ask >= :first GROUP BY block ORDER BY block",
@@ -189,7 +191,7 @@ class SqliteLog:
         return Checkpoint(told, values, times, first, last, self.numbered(self._active(told)), pending)
 
     def _active(self, told: int) -> list[int]:
-        """The lines that are active, of so many: quicker than to join tells with removals."""
+        """The active lines among the first `told`: faster than joining tells with removals."""
         removed = self.database.rows("SELECT line FROM removals WHERE study = ?", (self.study,))
         inactive = [*(line for (line,) in removed), *self.failures()]
         active: list[int] = np.setdiff1d(np.arange(told), inactive).tolist()
@@ -204,7 +206,7 @@ def _text(value: Any) -> str:
 
 
 def _parsed(text: Any, build: Callable[[Any], Any] = lambda value: value) -> Any:
-    """What `_text` wrote; SQLite notices damage to its own structure only."""
+    """Parse what `_text` wrote; it may be damaged, as SQLite only notices damage to its own structures."""
     try:
         return build(json.loads(text))
     except (KeyError, TypeError, ValueError) as error:
@@ -212,7 +214,7 @@ def _parsed(text: Any, build: Callable[[Any], Any] = lambda value: value) -> Any
 
 
 def _number(trial_id: str) -> int | None:
-    """The ask behind an id; None if no ask can have it."""
+    """The number of the ask with this id; None if no ask can have it."""
     plain = isinstance(trial_id, str) and trial_id.isascii() and trial_id.isdecimal() and len(trial_id) < 19
     number = int(trial_id) if plain else None
     return number if str(number) == trial_id else None
@@ -224,6 +226,6 @@ def _trial(row: Sequence[Any]) -> Trial:
 
 
 def observation_of(row: Sequence[Any]) -> Observation:
-    """What a row of OBSERVATION says."""
+    """The observation in a row of the query OBSERVATION."""
     _, params, time, value, ask, removed_at, relevance, key, *_ = row
     return Observation(_parsed(params), time, value, None if ask is None else str(ask), removed_at, relevance, key)

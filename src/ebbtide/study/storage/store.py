@@ -1,4 +1,4 @@
-"""The studies of a file: by name, as a list, a page at a time."""
+"""The studies in a file: by name, as a list, a page at a time."""
 
 import json
 import time
@@ -35,7 +35,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Page:
-    """Lines of a history, and where the next page begins (None: this is the end)."""
+    """Lines of a history, and where the next page begins (None: this is the last page)."""
 
     observations: list[tuple[int, Observation]]
     next: int | None
@@ -47,14 +47,14 @@ class Storage:
 
     @classmethod
     def of(cls, storage: "str | Storage", *, read_only: bool = False, create: bool = False) -> "Storage":
-        """The storage that a URL such as sqlite:///tuner.db names; `create` makes the file if it is missing."""
+        """The storage at a URL such as sqlite:///tuner.db; with `create`, a missing file is created."""
         if isinstance(storage, Storage):
             return storage
         return cls(Database(path_of(storage), "ro" if read_only else "rwc" if create else "rw"))
 
     @staticmethod
     def upgrade(url: str, *, copy: bool = True) -> tuple[int, int]:
-        """Bring a file to this ebbtide's schema, as opening it would; the versions before and after."""
+        """Upgrade a file to this ebbtide's schema, as opening it would; returns the versions before and after."""
         database = Database(path_of(url), copy=copy)
         database.close()
         return database.version_found, schema.version()
@@ -65,11 +65,11 @@ class Storage:
     def create(self, name: str, definition: Definition) -> SqliteLog:
         with self.database.transaction():
             if self._find(name) is not None:
-                raise StudyError(f"there is a study {name!r} already; choose another name")
+                raise StudyError(f"the study {name!r} already exists; choose another name")
             return self._create(name, definition)
 
     def create_or_open(self, name: str, definition: Definition, unsaid: Sequence[str]) -> SqliteLog:
-        """A study that is there must be defined alike, but for what was left unsaid."""
+        """An existing study must have the same definition, except for the keys in `unsaid`."""
         with self.database.transaction():
             found = self._find(name)
             if found is None:
@@ -82,7 +82,7 @@ class Storage:
         return self._find(name) or self._miss(name)
 
     def identify(self, name: str) -> int:
-        """Which study has this name now; a number that none had before it, nor will another have."""
+        """The number of the study that has this name now; numbers are never used again."""
         found = self.database.row("SELECT study FROM studies WHERE name = ?", (name,)) if is_text(name) else None
         return int(found[0]) if found is not None else self._miss(name)
 
@@ -132,7 +132,7 @@ class Storage:
         return Summary(name, created, json.loads(definition), asked, told, failed, active, removed, last)
 
     def page(self, name: str, start: int, limit: int, active: bool | None = None) -> Page:
-        """`limit` lines from line `start` on; only those that are active (or not), if that is said."""
+        """`limit` lines from line `start` on; if `active` is not None, only those that are active, or are not."""
         condition = "" if active is None else f" AND (r.line IS NULL AND t.value IS NOT NULL) = {int(active)}"
         query = f"{OBSERVATION}{condition} AND t.line >= ? ORDER BY t.line LIMIT ?"
         rows = self.database.rows(query, (self.log(name).study, start, limit + 1))
@@ -141,7 +141,7 @@ class Storage:
 
 
 def _checked_name(name: Any) -> str:
-    """A name that a URL's path can hold, too."""
+    """A name that also fits into the path of a URL."""
     plain = isinstance(name, str) and name.isprintable() and is_text(name) and "/" not in name
     if not isinstance(name, str) or not plain or not 0 < len(name) <= MAX_NAME or name.strip(" .") == "":
         raise ConfigurationError(
