@@ -114,4 +114,4 @@ def test_a_port_that_is_taken_is_named(tmp_path):
 
 def test_a_file_that_is_not_a_database_is_refused(tmp_path):
     (tmp_path / "s.db").write_text("hello, this is not a database, whatever it is called" * 30)
-    assert "no SQLite database" in serve(tmp_path, 0)
+    assert "not a SQLite database" in serve(tmp_path, 0)
