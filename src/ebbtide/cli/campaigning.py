@@ -20,6 +20,7 @@ from ebbtide.cli.requirements import need
 from ebbtide.errors import ConfigurationError, EbbtideError
 from ebbtide.experiments import Protocol
 from ebbtide.experiments.campaign import Failure, Tally, conduct, grid
+from ebbtide.files import write_atomically
 
 QUIET_S = 30.0  # between two lines where there is no terminal
 
@@ -103,9 +104,9 @@ def compare(
         regret = statistics.compare(campaign.summary, "average_regret")
         caption = f"Average regret ± standard error; {regret.seeds}, {protocol.duration:g} s, {protocol.compute}"
         table = regret_table(regret, caption, main=list(regret.means.columns))
-        (out / "regret.md").write_text(table.markdown(), encoding="utf-8")
-        (out / "regret.tex").write_text(table.latex(), encoding="utf-8")
-        campaign.summary.to_csv(out / "runs.csv", index=False, lineterminator="\n")
+        write_atomically(out / "regret.md", table.markdown())
+        write_atomically(out / "regret.tex", table.latex())
+        write_atomically(out / "runs.csv", campaign.summary.to_csv(index=False, lineterminator="\n"))
         Console().print(_screen(table))
         Console(stderr=True).print(f"Written to {out}: runs/, runs.csv, regret.md, regret.tex", soft_wrap=True)
     _report(campaign.failures)

@@ -11,7 +11,18 @@ from ebbtide.benchmarks import Problem
 
 # Tables, figures, commands and services do not change a run; of this package, only these do.
 _PACKAGE = Path(__file__).parent
-_ASIDE = ("cli", "client.py", "dashboard", "integrations", "service", "study/storage", "testing", "tuning", "wire.py")
+_ASIDE = (
+    "cli",
+    "client.py",
+    "dashboard",
+    "files.py",
+    "integrations",
+    "service",
+    "study/storage",
+    "testing",
+    "tuning",
+    "wire.py",
+)
 _DECIDING = ("pace.py", "protocol.py", "simulation.py")
 
 

@@ -1,7 +1,6 @@
 """Runs on disk: one Parquet file each, there as a whole or not at all."""
 
 import json
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import numpy as np
 
 from ebbtide.errors import ConfigurationError
 from ebbtide.experiments.simulation import Run
+from ebbtide.files import write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,17 +52,9 @@ def _summary(run: Run) -> dict[str, Any]:
 
 
 def write(run: Run, path: Path) -> None:
-    """Atomically: a reader, or a campaign that goes on after a kill, never meets half a file."""
+    """Write a run's frame; a reader, or a campaign resumed after a kill, never meets half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as file:
-            as_frame(run).to_parquet(file)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    write_atomically(path, as_frame(run).to_parquet(), durable=True)
 
 
 def read(path: Path) -> "pd.DataFrame":

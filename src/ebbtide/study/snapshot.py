@@ -1,7 +1,7 @@
 """The versioned JSON file that holds a saved optimizer.
 
 JSON keeps every float exactly. A checksum detects a file that was torn or edited; a file from a newer version is
-refused. Reader never touches the file; writing replaces it atomically.
+refused. Reading never changes the file; writing replaces it atomically.
 """
 
 import hashlib
@@ -12,24 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from ebbtide.errors import EbbtideError, SnapshotError
+from ebbtide.files import write_atomically
 
 FORMAT, VERSION = "ebbtide-snapshot", 1
 
 
 def write(path: str | os.PathLike[str], payload: Mapping[str, Any]) -> None:
-    """Write to a neighbour, flush it to the disk, then put it in place: the old file or the new one, never half."""
-    path = Path(path).resolve()  # through a link, to the file itself
+    """Replace the file at `path`; it is on the disk when this returns."""
     body = _canonical(payload)
     document = {"format": FORMAT, "version": VERSION, "sha256": _digest(body), "payload": payload}
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            json.dump(document, file, allow_nan=False)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_atomically(path, json.dumps(document, allow_nan=False), durable=True)
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:

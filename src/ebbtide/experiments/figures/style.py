@@ -2,6 +2,7 @@
 marker of its own for each algorithm, so that grey print tells them apart as well.
 """
 
+import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from ebbtide.files import write_atomically
 
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
     *("#000000", "#E69F00", "#56B4E9", "#009E73"),
@@ -81,8 +84,14 @@ def panels(rows: int, columns: int, size: tuple[float, float], **options: Any) -
 def save(figure: Figure, path: Path) -> Path:
     """As PNG and PDF, whose endings are added to the path; the PNG's path."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    png, pdf = (path.with_name(path.name + suffix) for suffix in (".png", ".pdf"))
+    _write(figure, path.with_name(f"{path.name}.pdf"), metadata={"CreationDate": None})
+    figure.set_layout_engine("none")  # it has been laid out: once is enough for both
+    return _write(figure, path.with_name(f"{path.name}.png"))
+
+
+def _write(figure: Figure, path: Path, **options: Any) -> Path:
+    drawn = io.BytesIO()
     with rc_context(RC):
-        figure.savefig(pdf, metadata={"CreationDate": None})
-        figure.savefig(png)
-    return png
+        figure.savefig(drawn, format=path.suffix[1:], **options)
+    write_atomically(path, drawn.getvalue())
+    return path

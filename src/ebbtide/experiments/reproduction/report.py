@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ebbtide.experiments.reproduction.studio import Section, Studio
+from ebbtide.files import write_atomically
 from ebbtide.version import __version__
 
 _STYLE = """
@@ -43,7 +44,7 @@ def write_report(studio: Studio, sections: Mapping[str, Section], name: str = "r
     )
     path = studio.out / f"{name}.html"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page, encoding="utf-8")
+    write_atomically(path, page)
     return path
 
 

@@ -15,6 +15,7 @@ from ebbtide.experiments.figures import style
 from ebbtide.experiments.protocol import Protocol
 from ebbtide.experiments.store import Store
 from ebbtide.experiments.tables import Table
+from ebbtide.files import write_atomically
 
 
 @dataclass(frozen=True)
@@ -90,12 +91,12 @@ class Studio:
         """As Markdown and LaTeX."""
         folder = self.out / "tables"
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{name}.md").write_text(table.markdown(), encoding="utf-8")
-        (folder / f"{name}.tex").write_text(table.latex(), encoding="utf-8")
+        write_atomically(folder / f"{name}.md", table.markdown())
+        write_atomically(folder / f"{name}.tex", table.latex())
         return table
 
     def save_data(self, data: pd.DataFrame, name: str, *, index: bool = False) -> None:
         """As CSV."""
         folder = self.out / "tables"
         folder.mkdir(parents=True, exist_ok=True)
-        data.to_csv(folder / f"{name}.csv", index=index, lineterminator="\n")
+        write_atomically(folder / f"{name}.csv", data.to_csv(index=index, lineterminator="\n"))
