@@ -244,6 +244,7 @@ except KeyboardInterrupt:
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_command_and_tells_that_it_failed(lifeline):
     command = json.dumps(lifeline.holding("sleep 1000 & sleep 1000"))
     loop = subprocess.Popen([sys.executable, "-c", INTERRUPTED, command], stdout=subprocess.PIPE, text=True)

@@ -34,5 +34,5 @@ def cluster(tmp_path_factory, own_modules):
         while not file.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
         yield json.loads(file.read_text())["address"]
-        second.terminate()
-        first.terminate()
+        second.kill()  # terminated at the same time, the one may wait for the other
+        first.kill()

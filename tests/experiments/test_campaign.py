@@ -212,7 +212,7 @@ def test_a_worker_that_dies_costs_only_its_run(tmp_path):
     assert by_label["deadly", 0] == by_label["w-dbo", 0]  # UCB all the same, once it lives
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_run_that_kills_every_worker_is_given_up_and_nobody_else(tmp_path):
     """Those that were only waiting are not blamed."""
     deadly = eb.Algorithm(acquisition=Deadly(folder=str(tmp_path), deaths=100))
@@ -227,7 +227,7 @@ def test_a_run_that_kills_every_worker_is_given_up_and_nobody_else(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_killed_campaign_goes_on_where_it_stopped(tmp_path, own_modules):
+def test_a_killed_campaign_goes_on_where_it_stopped(tmp_path, cluster, own_modules):
     """The process is killed while some runs are stored and others are being made; what was written stays as it is."""
     command = [sys.executable, "-m", "ebbtide", "compare", "ackley", "--algorithms", "gp-ucb,helpers.contenders:held"]
     command += ["--seeds", "2", "--duration", "15", "--out", "."]
@@ -248,6 +248,7 @@ def test_a_killed_campaign_goes_on_where_it_stopped(tmp_path, own_modules):
     torn.write_bytes(b"half a file")
     os.utime(torn, (0.0, 0.0))  # long ago
     (tmp_path / "hold").unlink()
+    command += ["--scheduler", cluster]  # wherever it goes on
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
     assert done.returncode == 0, done.stderr
     assert int(re.search(r"done, (\d+) stored", done.stderr)[1]) == len(stamps)

@@ -17,6 +17,9 @@ from ebbtide.experiments.store import Store
 from ebbtide.experiments.tables import Table
 from ebbtide.files import write_atomically
 
+QUICK, QUICK_SEEDS = Protocol(duration=40.0), 2
+PAPERS_SEEDS = 10
+
 
 @dataclass(frozen=True)
 class Section:
@@ -50,11 +53,11 @@ class Studio:
 
     @property
     def seeds(self) -> int:
-        return self.wanted_seeds or (2 if self.quick else 10)
+        return self.wanted_seeds or (QUICK_SEEDS if self.quick else PAPERS_SEEDS)
 
     @property
     def protocol(self) -> Protocol:
-        return Protocol(duration=40.0) if self.quick else Protocol()
+        return QUICK if self.quick else Protocol()
 
     def lasting(self, share: float) -> Protocol:
         """The protocol with another duration."""
