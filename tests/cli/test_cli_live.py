@@ -158,7 +158,7 @@ def test_it_stops_cleanly_and_takes_its_command_along(folder, how):
     process.send_signal(how)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 0, said
-    assert b"goes on from here" in said
+    assert b"run the same command again to continue" in said
     with pytest.raises(ProcessLookupError):
         os.kill(int((folder / "pid").read_text()), 0)
     study = eb.Optimizer.open("sqlite:///tuner.db", "edge-7")

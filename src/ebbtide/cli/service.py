@@ -35,16 +35,16 @@ def report(file: str, name: str | None, out: Path) -> None:
 
 
 def _url(file: str) -> str:
-    """People give the file, or the URL that they gave to the others."""
+    """The file may be given as a path, or as the URL that other commands take."""
     url = file if file.startswith(PREFIX) else f"{PREFIX}{file}"
     if not Path(url.removeprefix(PREFIX)).is_file():
-        raise StorageError(f"{url.removeprefix(PREFIX)} is no file; give the database of the studies, such as tuner.db")
+        raise StorageError(f"{url.removeprefix(PREFIX)} is no file: give the database of the studies, such as tuner.db")
     return url
 
 
 def _only(names: list[str], file: str) -> str:
     if not names:
-        raise ConfigurationError(f"{file} holds no study yet")
+        raise ConfigurationError(f"{file} holds no studies; `ebbtide create` adds one")
     if len(names) > 1:
         raise ConfigurationError(f"{file} holds {len(names)} studies: choose one with --name ({', '.join(names[:10])})")
     return names[0]
