@@ -136,9 +136,9 @@ def test_the_value_is_read_from_an_endpoint(host, path, value):
         ("/endless", "longer than 1048576 bytes"),
         ("/broken", "HTTP 500 Internal Server Error"),
         ("/rude", "no HTTP answer"),
-        ("/to-file", "'file:///etc/hostname' is no http or https address"),
-        ("/to-ftp", "'ftp://localhost/' is no http or https address"),
-        ("/to-nothing", "is no http or https address"),
+        ("/to-file", "'file:///etc/hostname' is not an http or https address"),
+        ("/to-ftp", "'ftp://localhost/' is not an http or https address"),
+        ("/to-nothing", "is not an http or https address"),
         ("/loop", "more than 10 redirects"),
         ("/a b", "no HTTP answer"),
     ],
@@ -161,7 +161,7 @@ def test_endpoints_that_are_not_there(host):
     with Server(("127.0.0.1", 0), Endpoint) as unused:
         port = unused.server_port
     assert "no answer: Connection refused" in read_metric(f"http://127.0.0.1:{port}/", AMPLE).problem
-    assert "no http" in read_metric("file:///etc/hostname", AMPLE).problem
+    assert "not an http" in read_metric("file:///etc/hostname", AMPLE).problem
     assert "no answer" in read_metric("http://127.0.0.1:99999/", AMPLE).problem
     assert "no answer" in read_metric("http://" + "a" * 100 + "/", AMPLE).problem
     assert "no answer" in read_metric(host.replace("http", "https") + "/number", AMPLE).problem

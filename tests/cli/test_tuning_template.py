@@ -111,9 +111,9 @@ def test_where_one_name_begins_another_the_other_is_meant():
 
 
 def test_nothing_of_an_object_can_be_reached():
-    with pytest.raises(ConfigurationError, match="is no parameter"):
+    with pytest.raises(ConfigurationError, match="is not a parameter"):
         fill(["{x.__class__}"], {"x": 1.0})
-    with pytest.raises(ConfigurationError, match="is no parameter"):
+    with pytest.raises(ConfigurationError, match="is not a parameter"):
         fill(["{x!r:>10}"], {"x": 1.0})
 
 
@@ -121,8 +121,8 @@ def test_nothing_of_an_object_can_be_reached():
     ("argv", "url", "complaint"),
     [
         ([], None, "nothing to run"),
-        (["run", "{power}", "{width}", "{size}"], None, "{size} in '{size}' is no parameter: the space has {power}"),
-        (["run", "{power}", "{}"], None, "{} in '{}' is no parameter"),
+        (["run", "{power}", "{width}", "{size}"], None, "{size} in '{size}' is not a parameter: the space has {power}"),
+        (["run", "{power}", "{}"], None, "{} in '{}' is not a parameter"),
         (["run", "{power}"], None, "['width'] appear nowhere"),
         (["run", "{{power}}", "{width}"], None, "['power'] appear nowhere"),
         (["run", "{power}", "{width}", "a}b"], None, "a lone '}': write }}"),

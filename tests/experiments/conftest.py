@@ -24,7 +24,8 @@ def cluster(tmp_path_factory, own_modules):
     """The address of a cluster started by command line, with one worker in another folder."""
     folder = tmp_path_factory.mktemp("cluster")
     file = folder / "scheduler.json"
-    options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder, "env": own_modules}
+    environment = own_modules | {"DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False"}  # it samples all the time
+    options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder, "env": environment}
     dask = Path(sys.executable).with_name("dask")
     common = ["--scheduler-file", str(file), "--dashboard-address", "127.0.0.1:0"]
     scheduler = [dask, "scheduler", *common, "--host", "127.0.0.1", "--port", "0"]

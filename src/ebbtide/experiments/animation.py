@@ -32,7 +32,7 @@ COLUMNS, ROWS = 96, 64  # of the grid that is predicted on
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What the optimizer knew at a moment (times from 0 to 1, the parameter in the unit interval)."""
+    """The optimizer's knowledge at one moment (times from 0 to 1, the parameter in the unit interval)."""
 
     now: float
     prediction: Array  # (ROWS, COLUMNS)
@@ -48,10 +48,10 @@ class Film:
 
 
 def record(name: str, protocol: Protocol, frames: int, seed: int = 0, algorithm: str = "w-dbo") -> Film:
-    """Run an algorithm and look at it `frames` times."""
+    """Run an algorithm and take `frames` snapshots of it."""
     problem = benchmarks.get(name)
     if problem.dim != 1:
-        raise ConfigurationError(f"{name} has {problem.dim} parameters: a film shows one")
+        raise ConfigurationError(f"{name} has {problem.dim} parameters: choose a problem with one for a film")
     simulation = Simulation(problem, algorithms.get(algorithm), seed, protocol)
     simulation.observe_initially()
     snapshots: list[Snapshot] = []
@@ -130,7 +130,7 @@ def still(film: Film, share: float = 0.6) -> Figure:
 
 
 def save(film: Film, path: Path, fps: int = 12) -> list[Path]:
-    """As GIF, and as MP4 where ffmpeg is installed."""
+    """Write a GIF, and an MP4 if ffmpeg is installed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     writers: dict[str, PillowWriter | FFMpegWriter] = {".gif": PillowWriter(fps=fps)}
     if shutil.which("ffmpeg"):

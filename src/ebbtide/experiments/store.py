@@ -1,4 +1,4 @@
-"""Runs on disk: one Parquet file each, there as a whole or not at all."""
+"""Runs on disk: one Parquet file each, written whole or not at all."""
 
 import json
 import time
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from ebbtide.experiments.campaign import Job
 
-ABANDONED_S = 3600.0  # after which a part of a file is nobody's
+ABANDONED_S = 3600.0  # after which an unfinished file is removed
 
 
 def as_frame(run: Run) -> "pd.DataFrame":
     """`run.frame`, and for each query l_T in seconds and when its observation was forgotten (in t; NaN: not yet).
 
-    `attrs` has the provenance, and under `summary` what a table needs.
+    `attrs` holds the provenance, and under `summary` the numbers for tables.
     """
     frame = run.frame
     queried = run.history[-len(frame) :]
@@ -66,7 +66,9 @@ def read(path: Path) -> "pd.DataFrame":
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"{path} cannot be read as the Parquet file of a run: {error}") from error
     if not {"problem", "algorithm", "protocol", "summary"} <= frame.attrs.keys():
-        raise ConfigurationError(f"{path} was not written by ebbtide: it does not say which run it holds")
+        raise ConfigurationError(
+            f"{path} was not written by ebbtide: it does not say which run it holds; give a file of `ebbtide run --out`"
+        )
     return frame
 
 
@@ -99,7 +101,7 @@ class Store:
         return self.folder / f"{key}.parquet"
 
     def holds(self, key: str) -> bool:
-        """Whether the run is there, and can be read: a damaged one is made again."""
+        """Whether the run is stored and readable: a damaged one is made again."""
         try:
             return "summary" in _attributes(self.path(key))
         except (OSError, ValueError, KeyError):  # pyarrow's errors are among them
@@ -112,7 +114,7 @@ class Store:
         return read(self.path(job.key))
 
     def summary(self, jobs: Sequence["Job"]) -> "pd.DataFrame":
-        """One row a run: problem, algorithm (the job's label), seed, and what came of it."""
+        """One row per run: problem, algorithm (the job's label), seed, and its results."""
         import pandas as pd
 
         rows = []

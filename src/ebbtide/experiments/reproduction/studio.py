@@ -1,4 +1,4 @@
-"""What every section works with: runs, a folder, and the scale of it all."""
+"""What every section uses: runs, a folder, and the scale of the reproduction."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,7 +32,7 @@ class Section:
 
 
 class IncompleteError(EbbtideError):
-    """A section that lacks runs is not made: a table with holes misleads."""
+    """Runs of a section failed, so it is left out: a table with gaps would mislead."""
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Studio:
     out: Path
     quick: bool = False
     wanted_seeds: int | None = None
-    also: Mapping[str, str | Algorithm] = field(default_factory=dict)  # beside the seven, in the table and the curves
+    also: Mapping[str, str | Algorithm] = field(default_factory=dict)  # in the table and the curves, after the seven
     scheduler: str | None = None
     watch: Callable[[str, Tally], object] = lambda what, tally: None
     failures: list[Failure] = field(default_factory=list)
@@ -75,7 +75,8 @@ class Studio:
         self.failures += campaign.failures
         if campaign.failures:
             raise IncompleteError(
-                f"{len(campaign.failures)} of the runs of `{what}` failed: it is not made without them"
+                f"{len(campaign.failures)} of the runs of `{what}` failed, so this section is left out; "
+                "see their tracebacks below"
             )
         return campaign.summary
 
