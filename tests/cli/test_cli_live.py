@@ -137,7 +137,7 @@ def test_a_command_that_goes_wrong_is_a_failed_evaluation(folder, script):
     arguments = tune(folder, "--trials", "2", "--timeout", "500ms", command=command)[3:]
     before = signal.getsignal(signal.SIGTERM)
     done = CliRunner().invoke(ebbtide, arguments)
-    signal.signal(signal.SIGTERM, before)
+    assert signal.getsignal(signal.SIGTERM) is before
     assert done.exit_code == 0, done.output
     assert "2 failed" in done.stderr
     study = eb.Optimizer.open("sqlite:///tuner.db", "edge-7")

@@ -33,21 +33,18 @@ def tune(
     tuning.check(list(searched.parameters), command, metric_url)
     pace, patience = None if every is None else tuning.duration(every), tuning.duration(timeout)
     study = studies.define(storage, token, name, searched, direction, algorithm, seed)
-    signal.signal(signal.SIGTERM, _interrupt)  # a service manager stops it as cleanly as Ctrl-C does
+    before = signal.signal(signal.SIGTERM, _interrupt)  # a service manager stops it as cleanly as Ctrl-C does
     line = StatusLine(name)
+    evaluate = tuning.evaluator(command, metric_url, patience)
     try:
-        tuning.tune(
-            study,
-            tuning.evaluator(command, metric_url, patience),
-            every=pace,
-            show=line.show,
-            stop_after=trials,
-        )
+        tuning.tune(study, evaluate, every=pace, show=line.show, stop_after=trials)
     except KeyboardInterrupt:
         line.close()
         click.echo("Stopped; run the same command again to continue.", err=True)
     else:
         line.close()
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
