@@ -27,7 +27,7 @@ def cluster(tmp_path_factory, own_modules):
     environment = own_modules | {"DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False"}  # it samples all the time
     options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder, "env": environment}
     dask = Path(sys.executable).with_name("dask")
-    common = ["--scheduler-file", str(file), "--dashboard-address", "127.0.0.1:0"]
+    common = ["--scheduler-file", str(file), "--no-dashboard"]
     scheduler = [dask, "scheduler", *common, "--host", "127.0.0.1", "--port", "0"]
     worker = [dask, "worker", *common, "--host", "127.0.0.1", "--nthreads", "1", "--no-nanny"]
     with subprocess.Popen(scheduler, **options) as first, subprocess.Popen(worker, **options) as second:
