@@ -35,13 +35,15 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.fixture(params=["a file", "a service"])
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    with served(tmp_path_factory.mktemp("service"), token="a-long-secret") as server:
+        yield server
+
+
+@pytest.fixture(params=["a file", pytest.param("a service", marks=pytest.mark.slow)])
 def storage(folder, request):
-    if request.param == "a file":
-        yield "sqlite:///tuner.db"
-    else:
-        with served(folder, token="a-long-secret") as server:
-            yield server.url
+    return "sqlite:///tuner.db" if request.param == "a file" else request.getfixturevalue("service").url
 
 
 def run(*arguments, code=0):
@@ -115,6 +117,7 @@ def tune(folder, *options, name="edge-7", command=None):
     return [*own, "--name", name, "--direction", "maximize", "--seed", "0", *options, "--", *command]
 
 
+@pytest.mark.slow
 def test_any_command_is_tuned_and_the_next_start_resumes(folder):
     for total in (5, 10):
         done = subprocess.run(tune(folder, "--trials", "5"), capture_output=True, text=True, timeout=120)
@@ -130,16 +133,19 @@ def test_any_command_is_tuned_and_the_next_start_resumes(folder):
 
 @pytest.mark.parametrize("script", ["sys.exit(3)", "import time; time.sleep(60)", "while True: print('babble' * 1000)"])
 def test_a_command_that_goes_wrong_is_a_failed_evaluation(folder, script):
-    command = [sys.executable, "-c", f"import sys\n{script}", "{power}", "{codec}"]
-    run_it = tune(folder, "--trials", "2", "--timeout", "500ms", command=command)
-    done = subprocess.run(run_it, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+    command = [sys.executable, "-I", "-S", "-c", f"import sys\n{script}", "{power}", "{codec}"]
+    arguments = tune(folder, "--trials", "2", "--timeout", "500ms", command=command)[3:]
+    before = signal.getsignal(signal.SIGTERM)
+    done = CliRunner().invoke(ebbtide, arguments)
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert done.exit_code == 0, done.output
     assert "2 failed" in done.stderr
     study = eb.Optimizer.open("sqlite:///tuner.db", "edge-7")
     assert [observation.failed for observation in study.history] == [True, True]
     study.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_it_stops_cleanly_and_takes_its_command_along(folder, how):
     slow = [sys.executable, "-c", "import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(600)"]
@@ -152,7 +158,7 @@ def test_it_stops_cleanly_and_takes_its_command_along(folder, how):
     process.send_signal(how)
     _, said = process.communicate(timeout=60)
     assert process.returncode == 0, said
-    assert b"goes on from here" in said
+    assert b"run the same command again to continue" in said
     with pytest.raises(ProcessLookupError):
         os.kill(int((folder / "pid").read_text()), 0)
     study = eb.Optimizer.open("sqlite:///tuner.db", "edge-7")
@@ -160,16 +166,16 @@ def test_it_stops_cleanly_and_takes_its_command_along(folder, how):
     study.close()
 
 
-def test_a_service_can_be_tuned_too(folder):
-    with served(folder, token="a-long-secret") as server:
-        command = tune(folder, "--trials", "3")
-        command[command.index("--storage") + 1] = server.url
-        environment = os.environ | {"EBBTIDE_TOKEN": "a-long-secret"}
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
-        assert done.returncode == 0, done.stderr
-        client = eb.Client(server.url, "a-long-secret")
-        assert [o.failed for o in client.study("edge-7").history] == [False] * 3
-        client.close()
+@pytest.mark.slow
+def test_a_service_can_be_tuned_too(folder, service):
+    command = tune(folder, "--trials", "3", name="tuned")
+    command[command.index("--storage") + 1] = service.url
+    environment = os.environ | {"EBBTIDE_TOKEN": "a-long-secret"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+    assert done.returncode == 0, done.stderr
+    client = eb.Client(service.url, "a-long-secret")
+    assert [o.failed for o in client.study("tuned").history] == [False] * 3
+    client.close()
 
 
 @pytest.mark.parametrize(

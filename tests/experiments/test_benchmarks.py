@@ -37,7 +37,7 @@ def searched_maximum(problem, t):
     else:
         U = qmc.Sobol(d, rng=7).random(2**16)
     f = problem(problem.from_unit(U), t)
-    starts = U[np.argsort(-f)[:: 1 if d == 1 else 5][:6]]
+    starts = U[np.argsort(-f)[:: 1 if d == 1 else 5][:4]]
     polished = [
         -minimize(
             lambda u: -problem(problem.from_unit(u), t),
@@ -51,17 +51,19 @@ def searched_maximum(problem, t):
     return max(f.max(), *polished)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_the_optimum_at_random_times(name):
     problem = eb.benchmarks.get(name)
     scale = 1e-3 * np.ptp(problem.signal)
-    for t in np.random.default_rng(11).random(6):
+    for t in np.random.default_rng(11).random(3):
         ours, theirs = problem.optimum(t), searched_maximum(problem, t)
         assert theirs - scale < ours  # as high as the search, and attained:
         # higher than the search only where that is blunt; no point is higher than the optimum.
         assert ours < theirs + (scale if problem.best(np.zeros(1)) is None else math.inf)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in NAMES if eb.benchmarks.get(name).dim <= 2])
 def test_the_optimum_at_very_many_times(name):
     """Where a fine grid can be had: its best is nowhere higher."""
@@ -69,7 +71,7 @@ def test_the_optimum_at_very_many_times(name):
     one = problem.dim == 1
     axis = np.linspace(0.0, 1.0, 4001 if one else 121)
     U = axis[:, None] if one else np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
-    X, times = problem.from_unit(U), np.random.default_rng(2).random(3000 if one else 400)
+    X, times = problem.from_unit(U), np.random.default_rng(2).random(800 if one else 100)
     best = np.array([problem(X, t).max() for t in times])
     assert (best - problem.optimum(times)).max() < 5e-4 * np.ptp(problem.signal)
 
@@ -82,6 +84,7 @@ def test_no_sampled_value_is_above_the_optimum(name):
     assert (problem(problem.from_unit(U), t) <= problem.optimum(t) + 1e-3 * np.ptp(problem.signal)).all()
 
 
+@pytest.mark.slow
 def test_a_function_that_has_a_shipped_name_does_not_get_its_optimum():
     class Hartmann3(eb.benchmarks.Problem):
         bounds = [[0.0, 1.0], [0.0, 1.0]]  # noqa: RUF012
@@ -94,6 +97,7 @@ def test_a_function_that_has_a_shipped_name_does_not_get_its_optimum():
     assert np.allclose(mine.optimum(np.linspace(0.0, 1.0, 30)), 0.0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_what_is_shipped_is_what_is_traced():
     problem = eb.benchmarks.get("six-hump-camel")
     t = np.linspace(0.0, 1.0, 500)

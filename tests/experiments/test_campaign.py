@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -14,85 +13,83 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from helpers.contenders import Deadly, broken
 
 import ebbtide as eb
 from ebbtide.experiments import Protocol, code, store
 from ebbtide.experiments.campaign import Job, conduct, grid
 from ebbtide.experiments.store import Store
 
-SHORT = Protocol(duration=30.0)
+SHORT = Protocol(duration=15.0)
 
 # Dask's own: sockets and loops that are still closing when a test ends.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 
 
-@dataclass(frozen=True)
-class Failing(eb.UCB):
-    """An acquisition that cannot be evaluated."""
-
-    def __call__(self, mean, std, context):
-        raise ZeroDivisionError("this acquisition never works")
-
-
-@dataclass(frozen=True)
-class Deadly(eb.UCB):
-    """An acquisition that kills its process, as often as the folder lacks marks."""
-
-    folder: str = ""
-    deaths: int = 1
-
-    def __call__(self, mean, std, context):
-        for k in range(self.deaths):
-            try:
-                (Path(self.folder) / f"death-{k}").touch(exist_ok=False)
-            except FileExistsError:
-                continue
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().__call__(mean, std, context)
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, cluster):
+    """A campaign of eight runs, made once: its jobs, its folder, what came of it, and what was watched."""
+    folder, tallies = tmp_path_factory.mktemp("made"), []
+    contenders = {"w-dbo": "w-dbo", "mine": eb.Algorithm(acquisition=eb.EI())}
+    jobs = grid(["ackley", "wlan"], contenders, seeds=2, protocol=SHORT)
+    return jobs, folder, conduct(jobs, Store(folder), scheduler=cluster, watch=tallies.append), tallies
 
 
-def test_a_campaign_is_the_runs_it_is_made_of(tmp_path):
-    tallies = []
-    jobs = grid(["ackley", "wlan"], ["w-dbo", "gp-ucb"], seeds=2, protocol=SHORT)
-    campaign = conduct(jobs, Store(tmp_path), watch=tallies.append)
+@pytest.mark.slow
+def test_a_campaign_is_the_runs_it_is_made_of(made):
+    jobs, folder, campaign, tallies = made
     assert campaign.failures == []
     assert len(campaign.summary) == 8
     assert (tallies[-1].total, tallies[-1].done, tallies[-1].failed) == (8, 8, 0)
-    assert max(tally.running for tally in tallies) >= 1
+    assert max(tally.running for tally in tallies) == 1  # the cluster has one worker
     for job, (_, row) in zip(jobs, campaign.summary.iterrows(), strict=True):
         alone = eb.experiments.run(job.problem, job.algorithm, job.seed, SHORT)
-        frame = Store(tmp_path).read(job)
+        frame = Store(folder).read(job)
         pd.testing.assert_frame_equal(frame[alone.frame.columns], alone.frame, check_exact=True)
         assert row["average_regret"] == alone.average_regret
         assert row["time_weighted_regret"] == alone.time_weighted_regret
-        assert (row["problem"], row["algorithm"], row["seed"]) == (job.problem, job.algorithm, job.seed)
+        assert (row["problem"], row["algorithm"], row["seed"]) == (job.problem, job.label, job.seed)
         assert row["queries"] == len(frame)
         assert json.loads(row["guards"]) == alone.guards
 
 
-def test_a_stored_run_says_where_it_comes_from(tmp_path):
-    (job,) = grid(["hartmann3"], {"mine": eb.Algorithm(acquisition=eb.EI())}, seeds=1, protocol=SHORT)
-    conduct([job], Store(tmp_path))
-    about = Store(tmp_path).read(job).attrs
-    assert about["problem"] == "hartmann3"
-    assert about["algorithm"] == repr(job.algorithm)
-    assert about["seed"] == 0
-    assert about["protocol"] == SHORT.as_dict()
-    assert about["ebbtide"] == eb.__version__
-    assert about["numpy"] == np.__version__
-    assert about["code"] == code.of_the_engine()
-    assert {"scipy", "python", "machine"} <= about.keys()
+@pytest.mark.slow
+def test_a_stored_run_says_where_it_comes_from(made):
+    jobs, folder, *_ = made
+    for job in jobs:
+        about = Store(folder).read(job).attrs
+        assert about["problem"] == eb.benchmarks.get(job.problem).instance
+        assert about["algorithm"] == (job.algorithm if job.label == "w-dbo" else repr(job.algorithm))
+        assert about["seed"] == job.seed
+        assert about["protocol"] == SHORT.as_dict()
+        assert about["ebbtide"] == eb.__version__
+        assert about["numpy"] == np.__version__
+        assert about["code"] == code.of_the_engine()
+        assert {"scipy", "python", "machine"} <= about.keys()
 
 
-def test_what_is_stored_is_not_made_again(tmp_path):
-    jobs = grid(["shekel"], ["w-dbo", "random"], seeds=1, protocol=SHORT)
-    first = conduct(jobs, Store(tmp_path))
-    stamps = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+@pytest.mark.slow
+def test_what_is_stored_is_not_made_again(made):
+    """Not even a cluster is needed, or asked for."""
+    jobs, folder, first, _ = made
+    stamps = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
     tallies = []
-    again = conduct(jobs, Store(tmp_path), watch=tallies.append)
-    assert (tallies[-1].stored, tallies[-1].done) == (2, 0)
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == stamps
+    again = conduct(jobs, Store(folder), scheduler="nonsense", watch=tallies.append)
+    assert (tallies[-1].stored, tallies[-1].done) == (8, 0)
+    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == stamps
     pd.testing.assert_frame_equal(first.summary, again.summary)
+
+
+@pytest.mark.slow
+def test_a_damaged_file_is_made_again(made, tmp_path, cluster):
+    jobs, folder, first, _ = made
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    for job, damage in zip(jobs, (b"", b"PAR1 and then nothing"), strict=False):
+        Store(tmp_path).path(job.key).write_bytes(damage)
+    tallies = []
+    again = conduct(jobs, Store(tmp_path), scheduler=cluster, watch=tallies.append)
+    assert (tallies[-1].stored, tallies[-1].done) == (6, 2)
+    assert again.summary["average_regret"].tolist() == first.summary["average_regret"].tolist()
 
 
 @pytest.mark.parametrize(
@@ -101,8 +98,8 @@ def test_what_is_stored_is_not_made_again(tmp_path):
         Job("ackley", "w-dbo", "w-dbo", 1, SHORT),
         Job("ackley", "w-dbo", "gp-ucb", 0, SHORT),
         Job("shekel", "w-dbo", "w-dbo", 0, SHORT),
-        Job("ackley", "w-dbo", "w-dbo", 0, Protocol(duration=30.0, noise=0.01)),
-        Job("ackley", "w-dbo", "w-dbo", 0, Protocol(duration=30.0, compute="measured:30")),
+        Job("ackley", "w-dbo", "w-dbo", 0, Protocol(duration=15.0, noise=0.01)),
+        Job("ackley", "w-dbo", "w-dbo", 0, Protocol(duration=15.0, compute="measured:30")),
         Job("ackley", "w-dbo", eb.Algorithm(staleness=eb.WassersteinBudget(alpha=0.1)), 0, SHORT),
     ],
     ids=lambda job: job.key,
@@ -135,38 +132,35 @@ def test_changed_code_makes_another_run(tmp_path, monkeypatch):
     assert Job("ackley", "w-dbo", "w-dbo", 0, SHORT).key != before
 
 
-def test_the_digest_is_of_what_decides(tmp_path, monkeypatch):
+DIGESTS = """
+import pathlib, sys
+import ebbtide.experiments.code as code
+
+def digest():
+    code.of_the_engine.cache_clear()
+    return code.of_the_engine()
+
+print(code.__file__, digest())
+for name in sys.argv[1:]:
+    with (pathlib.Path(code.__file__).parents[1] / name).open("a") as file:
+        file.write("# more\\n")
+    print(name, digest())
+"""
+
+
+def test_the_digest_is_of_what_decides(tmp_path):
     """A change of a table's layout leaves it, a change of the engine does not."""
-    package = tmp_path / "ebbtide"
-    shutil.copytree(Path(eb.__file__).parent, package)
-    script = "import ebbtide.experiments.code as c; print(c.__file__, c.of_the_engine())"
-
-    def digest():
-        environment = {"PYTHONPATH": str(tmp_path), "PATH": ""}
-        command = [sys.executable, "-c", script]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=60)
-        file, found = done.stdout.split()
-        assert file.startswith(str(tmp_path))
-        return found
-
-    first = digest()
-    for name in ("experiments/tables.py", "cli/commands.py"):
-        (package / name).write_text((package / name).read_text(encoding="utf-8") + "# more\n", encoding="utf-8")
-        assert digest() == first
-    for name in ("inference.py", "experiments/pace.py"):
-        (package / name).write_text((package / name).read_text(encoding="utf-8") + "# more\n", encoding="utf-8")
-        assert digest() != first
-
-
-def test_a_damaged_file_is_made_again(tmp_path):
-    jobs = grid(["ackley"], ["random"], seeds=3, protocol=SHORT)
-    first = conduct(jobs, Store(tmp_path))
-    for job, damage in zip(jobs, (b"", b"PAR1 and then nothing"), strict=False):
-        Store(tmp_path).path(job.key).write_bytes(damage)
-    tallies = []
-    again = conduct(jobs, Store(tmp_path), watch=tallies.append)
-    assert (tallies[-1].stored, tallies[-1].done) == (1, 2)
-    assert again.summary["average_regret"].tolist() == first.summary["average_regret"].tolist()
+    shutil.copytree(Path(eb.__file__).parent, tmp_path / "ebbtide", ignore=shutil.ignore_patterns("__pycache__"))
+    names = ["experiments/tables.py", "cli/commands.py", "files.py", "gp/inference.py", "experiments/pace.py"]
+    command = [sys.executable, "-c", DIGESTS, *names]
+    environment = {"PYTHONPATH": str(tmp_path), "PATH": ""}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=60)
+    (file, first), *changed = map(str.split, done.stdout.splitlines())
+    assert file.startswith(str(tmp_path))
+    assert [name for name, _ in changed] == names
+    found = [digest for _, digest in changed]
+    assert found[:3] == [first] * 3
+    assert len({first, *found[3:]}) == 3
 
 
 def test_a_second_campaign_leaves_the_first_ones_files_alone(tmp_path):
@@ -192,9 +186,11 @@ def test_an_algorithm_without_a_name_is_refused():
             _ = Job("ackley", "mine", eb.Algorithm(acquisition=part), 0, SHORT).key
 
 
-def test_a_failing_run_is_reported_and_stops_nobody(tmp_path):
-    contenders = {"broken": eb.Algorithm(acquisition=Failing()), "w-dbo": "w-dbo"}
-    campaign = conduct(grid(["ackley"], contenders, seeds=2, protocol=SHORT), Store(tmp_path))
+@pytest.mark.slow
+def test_a_failing_run_is_reported_and_stops_nobody(tmp_path, cluster):
+    contenders = {"broken": broken, "w-dbo": "w-dbo"}
+    jobs = grid(["ackley"], contenders, seeds=2, protocol=SHORT)
+    campaign = conduct(jobs, Store(tmp_path), scheduler=cluster)
     assert sorted((failure.job.label, failure.job.seed) for failure in campaign.failures) == [
         ("broken", 0),
         ("broken", 1),
@@ -204,6 +200,7 @@ def test_a_failing_run_is_reported_and_stops_nobody(tmp_path):
     assert list(campaign.summary["algorithm"]) == ["w-dbo", "w-dbo"]
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_costs_only_its_run(tmp_path):
     deadly = eb.Algorithm(acquisition=Deadly(folder=str(tmp_path)))
     store = Store(tmp_path / "runs")
@@ -215,6 +212,7 @@ def test_a_worker_that_dies_costs_only_its_run(tmp_path):
     assert by_label["deadly", 0] == by_label["w-dbo", 0]  # UCB all the same, once it lives
 
 
+@pytest.mark.very_slow
 def test_a_run_that_kills_every_worker_is_given_up_and_nobody_else(tmp_path):
     """Those that were only waiting are not blamed."""
     deadly = eb.Algorithm(acquisition=Deadly(folder=str(tmp_path), deaths=100))
@@ -228,68 +226,44 @@ def test_a_run_that_kills_every_worker_is_given_up_and_nobody_else(tmp_path):
     assert len(campaign.summary) == 12
 
 
-def test_a_killed_campaign_goes_on_where_it_stopped(tmp_path):
-    """The process is killed, twice, while runs are being made; what was written stays as it is."""
-    command = [sys.executable, "-m", "ebbtide", "compare", "ackley", "shekel", "hartmann3", "--algorithms"]
-    command += ["w-dbo,gp-ucb", "--seeds", "2", "--duration", "80", "--out", str(tmp_path)]
-    runs, seen = tmp_path / "runs", {}
-    for enough in (2, 5):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 120.0
-        while len(list(runs.glob("*.parquet"))) < enough and time.monotonic() < deadline:
-            time.sleep(0.05)
-        process.kill()
-        process.wait()
-        assert len(list(runs.glob("*.parquet"))) >= enough
-        for path in runs.glob("*.parquet"):
-            store.read(path)  # whole
-            assert seen.setdefault(path, path.stat().st_mtime_ns) == path.stat().st_mtime_ns
+@pytest.mark.slow
+def test_a_killed_campaign_goes_on_where_it_stopped(tmp_path, cluster, own_modules):
+    """The process is killed while some runs are stored and others are being made; what was written stays as it is."""
+    command = [sys.executable, "-m", "ebbtide", "compare", "ackley", "--algorithms", "gp-ucb,helpers.contenders:held"]
+    command += ["--seeds", "2", "--duration", "15", "--out", "."]
+    runs = tmp_path / "runs"
+    (tmp_path / "hold").touch()
+    options = {"cwd": tmp_path, "env": own_modules}
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **options)
+    deadline = time.monotonic() + 120.0
+    while not ((tmp_path / "waiting").exists() and list(runs.glob("*.parquet"))) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    stamps = {path: path.stat().st_mtime_ns for path in runs.glob("*.parquet")}
+    assert 1 <= len(stamps) <= 2  # the runs of `held` cannot end
+    for path in stamps:
+        store.read(path)  # whole
     torn = runs / ".torn.parquet.1.part"
     torn.write_bytes(b"half a file")
     os.utime(torn, (0.0, 0.0))  # long ago
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    (tmp_path / "hold").unlink()
+    command += ["--scheduler", cluster]  # wherever it goes on
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
     assert done.returncode == 0, done.stderr
-    stored = int(re.search(r"done, (\d+) stored", done.stderr)[1])
-    assert len(seen) <= stored < 12  # a worker of the killed one may have finished its run
-    assert len(list(runs.glob("*.parquet"))) == 12
-    assert all(path.stat().st_mtime_ns == stamp for path, stamp in seen.items())
-    assert not torn.exists()  # what the killed ones were writing just now may stay for an hour: it could be another's
+    assert int(re.search(r"done, (\d+) stored", done.stderr)[1]) == len(stamps)
+    assert len(list(runs.glob("*.parquet"))) == 4
+    assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
+    assert not torn.exists()  # what was being written just now may stay for an hour: it could be another's
     summary = pd.read_csv(tmp_path / "runs.csv")
-    assert len(summary) == 12
-    alone = eb.experiments.run("shekel", "gp-ucb", 1, Protocol(duration=80.0))
-    (row,) = summary[(summary.problem == "shekel") & (summary.algorithm == "gp-ucb") & (summary.seed == 1)].itertuples()
+    assert len(summary) == 4
+    alone = eb.experiments.run("ackley", "gp-ucb", 1, SHORT)
+    (row,) = summary[(summary.algorithm == "gp-ucb") & (summary.seed == 1)].itertuples()
     assert row.average_regret == pytest.approx(alone.average_regret, rel=1e-12)
 
 
-@pytest.fixture
-def address(tmp_path):
-    """A cluster by command line: a scheduler, and a worker in another folder."""
-    dask = Path(sys.executable).with_name("dask")
-    file = tmp_path / "scheduler.json"
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path}
-    common = ["--scheduler-file", str(file), "--dashboard-address", "127.0.0.1:0"]
-    scheduler = [dask, "scheduler", *common, "--host", "127.0.0.1", "--port", "0"]
-    worker = [dask, "worker", *common, "--nthreads", "1"]
-    with subprocess.Popen(scheduler, **quiet) as first, subprocess.Popen(worker, **quiet) as second:
-        deadline = time.monotonic() + 60.0
-        while not file.exists() and time.monotonic() < deadline:
-            time.sleep(0.1)
-        yield json.loads(file.read_text())["address"]
-        second.terminate()
-        first.terminate()
-
-
-def test_an_existing_cluster_is_used(tmp_path, address):
-    tallies = []
-    jobs = grid(["ackley"], ["w-dbo"], seeds=2, protocol=SHORT)
-    campaign = conduct(jobs, Store(tmp_path / "runs"), scheduler=address, watch=tallies.append)
-    assert campaign.failures == []
-    assert max(tally.running for tally in tallies) == 1
-    alone = [eb.experiments.run("ackley", "w-dbo", seed, SHORT).average_regret for seed in (0, 1)]
-    assert campaign.summary["average_regret"].tolist() == alone
-
-
-def test_code_that_a_worker_lacks_fails_its_runs_alone(tmp_path, monkeypatch, address):
+@pytest.mark.slow
+def test_code_that_a_worker_lacks_fails_its_runs_alone(tmp_path, monkeypatch, cluster):
     """The module is here and not there: those runs are reported, the others made."""
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "only_here.py").write_text(
@@ -301,7 +275,7 @@ def test_code_that_a_worker_lacks_fails_its_runs_alone(tmp_path, monkeypatch, ad
 
     contenders = {"mine": eb.Algorithm(acquisition=only_here.Mine()), "random": "random"}
     jobs = grid(["ackley"], contenders, seeds=1, protocol=SHORT)
-    campaign = conduct(jobs, Store(tmp_path / "runs"), scheduler=address)
+    campaign = conduct(jobs, Store(tmp_path / "runs"), scheduler=cluster)
     (failure,) = campaign.failures
     assert "No module named 'only_here'" in failure.traceback
     assert list(campaign.summary["algorithm"]) == ["random"]

@@ -114,6 +114,7 @@ def test_one_run_has_a_panel_a_parameter():
     assert "hartmann3" in figure.get_suptitle()
 
 
+@pytest.mark.slow
 def test_figures_are_saved_as_png_and_pdf(tmp_path, frames):
     picture = style.save(comparison.over_time("hartmann3", frames), tmp_path / "deep" / "curves")
     pixels = matplotlib.image.imread(picture)
@@ -234,6 +235,7 @@ def test_the_true_line_is_the_maximizer(film):
     assert np.allclose(problem(problem.from_unit(x[:, None]), t), problem.optimum(t), atol=0.01)
 
 
+@pytest.mark.slow
 def test_a_still_and_a_gif(film, tmp_path):
     from PIL import Image
 

@@ -12,7 +12,7 @@ from ebbtide.study.storage import Storage
 
 @pytest.fixture
 def writer(tmp_path):
-    storage = Storage.of(f"sqlite:///{tmp_path}/w.db")
+    storage = Storage.of(f"sqlite:///{tmp_path}/w.db", create=True)
     undone = []
     writer = Writer(storage.database, lambda: undone.append(True))
     writer.undone = undone
@@ -69,7 +69,7 @@ def test_a_disk_that_fails_takes_the_whole_batch_with_it_and_says_so(writer):
 
 
 def test_what_was_submitted_is_finished_before_the_end(tmp_path):
-    storage = Storage.of(f"sqlite:///{tmp_path}/w.db")
+    storage = Storage.of(f"sqlite:///{tmp_path}/w.db", create=True)
     writer = Writer(storage.database, lambda: None)
     insert = "INSERT INTO studies (name, created, definition) VALUES (?, 0, '{}')"
     futures = [writer.submit(lambda i=i: storage.database.run(insert, (str(i),))) for i in range(50)]

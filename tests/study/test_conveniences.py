@@ -14,7 +14,7 @@ def test_an_optimizer_says_what_it_is():
     opt.ask()
     assert repr(opt) == "<Optimizer: maximize over power, n by w-dbo; 2 asked, 1 told, 1 active>"
     mine = eb.Optimizer(TINY, algorithm=eb.Algorithm(acquisition=eb.EI()))
-    assert repr(mine) == "<Optimizer: minimize over x by an algorithm of your own; 0 asked, 0 told, 0 active>"
+    assert repr(mine) == "<Optimizer: minimize over x by a custom algorithm; 0 asked, 0 told, 0 active>"
 
 
 def test_a_client_and_its_studies_say_what_they_are():

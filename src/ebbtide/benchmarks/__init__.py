@@ -29,7 +29,7 @@ PAPER = (
 
 
 def names() -> list[str]:
-    """The problems that can be asked for by name."""
+    """The names that `get` knows."""
     return [*PROBLEMS, *_SEEDED]
 
 
@@ -44,5 +44,5 @@ def get(name: str, **options: Any) -> Problem:
     if name not in PROBLEMS:
         raise ConfigurationError(f"benchmark {name!r} is unknown; choose one of {names()}")
     if options:
-        raise ConfigurationError(f"{name} has one instance: it takes no {', '.join(options)}")
+        raise ConfigurationError(f"{name} takes no options, but was given {', '.join(options)}")
     return PROBLEMS[name]

@@ -1,4 +1,4 @@
-"""The moving maximizer of a benchmark on a grid of times, and max_x f(x, t) from it at any time.
+"""The moving maximizer of a benchmark on a grid of times, and from it max_x f(x, t) at any time.
 
 Between two grid times the maximizer is taken from either end or from the line between, whichever is best *at t*:
 where it moves smoothly the error is of fourth order in the grid's step, where it jumps of second order, and the
@@ -50,7 +50,7 @@ class Trajectory:
 
 
 def trace(problem: Objective) -> Trajectory:
-    """Search everywhere at some times, then follow every good maximum found from there to its neighbours in time."""
+    """Search everywhere at some times, then follow every good maximum to the neighbouring times."""
     times = np.arange(STEPS + 1) / STEPS
     sample = sobol(problem.dim, SAMPLE, rng=0)
     found = []
@@ -77,7 +77,7 @@ def _best_of(problem: Objective, sample: Array, t: float, count: int) -> Array:
 
 
 def _distinct(ranked: Array) -> Array:
-    """The first few rows that are apart from each other; the first one again, if there are not enough."""
+    """The first few rows that are apart from each other, padded with the first one."""
     kept = [ranked[0]]
     for row in ranked[1:]:
         if len(kept) < KEPT and min(np.abs(row - other).max() for other in kept) > APART:
@@ -122,10 +122,10 @@ def _table() -> dict[str, Array]:
 
 
 def shipped(instance: str, problem: Objective) -> Trajectory | None:
-    """The trajectory that comes with the package, if there is one for this very function.
+    """The trajectory shipped with the package, if there is one for this function.
 
-    `python -m ebbtide.benchmarks.tabulate` writes it together with some values of f, by which to tell a function of
-    somebody else with the same name, or ours after a change.
+    `python -m ebbtide.benchmarks.tabulate` writes it together with some values of f, which reveal another function of
+    the same name, or ours after a change.
     """
     table = _table()
     if instance not in table or table[instance].shape[1] != problem.dim:
@@ -136,7 +136,7 @@ def shipped(instance: str, problem: Objective) -> Trajectory | None:
 
 
 def to_be_shipped(instance: str, problem: Objective) -> dict[str, Array]:
-    """What `shipped` reads, traced now. Within 1e-7 of the maximizer f is flat: half the digits are enough."""
+    """The data that `shipped` reads. Within 1e-7 of the maximizer f is flat, so single precision is enough."""
     U: Any = trace(problem).U.astype(np.float32)
     times = np.linspace(0.0, 1.0, STEPS + 1)[PROBES]
     return {instance: U, f"{instance} f": problem.values(problem.from_unit(U[PROBES].astype(float)), times)}

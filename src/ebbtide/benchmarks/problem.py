@@ -1,4 +1,4 @@
-"""What a benchmark is: an objective on space × time whose moving optimum is known."""
+"""A benchmark: an objective on space × time whose moving optimum is known."""
 
 from abc import ABC, abstractmethod
 from functools import cached_property
@@ -46,12 +46,12 @@ class Problem(ABC):
 
     @property
     def dim(self) -> int:
-        """How many parameters there are: time is none of them."""
+        """Number of parameters, without time."""
         return len(self.bounds)
 
     @property
     def instance(self) -> str:
-        """Which of the problem's instances this is: the key of its tabulated optimum."""
+        """Name of this instance of the problem, the key of its tabulated optimum."""
         return self.name
 
     @property
@@ -70,11 +70,13 @@ class Problem(ABC):
     def _checked(self, x: ArrayLike, t: ArrayLike) -> tuple[Array, Array]:
         x, t = np.asarray(x, dtype=float), _checked_time(t)
         if x.ndim == 0 or x.shape[-1] != self.dim:
-            raise ConfigurationError(f"{self.name} has {self.dim} parameters, and x has shape {x.shape}")
+            raise ConfigurationError(
+                f"x has shape {x.shape}, but {self.name} has {self.dim} parameters: give (..., {self.dim})"
+            )
         low, high = self.bounds.T
         slack = 1e-9 * (high - low)
         if not ((x >= low - slack) & (x <= high + slack)).all():
-            raise ConfigurationError(f"x leaves the domain of {self.name}, which is {self.bounds.tolist()}")
+            raise ConfigurationError(f"x is outside the domain of {self.name}: stay within {self.bounds.tolist()}")
         return x, t
 
     def from_unit(self, U: Array) -> Array:
@@ -98,7 +100,7 @@ class Problem(ABC):
 
     @cached_property
     def signal(self) -> Array:
-        """f at points spread over space × time: what its variance and range are taken from."""
+        """f at points spread over space × time, for its variance and range."""
         Z = sobol(self.dim + 1, SIGNAL_SAMPLE, rng=0)
         return self.values(self.from_unit(Z[:, :-1]), Z[:, -1])
 
@@ -114,5 +116,5 @@ class Problem(ABC):
 def _checked_time(t: ArrayLike) -> Array:
     times = np.asarray(t, dtype=float)
     if not ((times >= 0.0) & (times <= 1.0)).all():
-        raise ConfigurationError(f"t={t!r}: a benchmark's time runs from 0 to 1")
+        raise ConfigurationError(f"t={t!r}: a benchmark's time runs from 0 to 1, give times in that range")
     return times

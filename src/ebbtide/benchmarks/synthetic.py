@@ -1,6 +1,6 @@
 """The classics, with time as their last coordinate, which sweeps its range once (Appendix H.2 and H.4 of the paper).
 
-They are minimization problems: −f is maximized. z has one row a point, (m, d + 1).
+They are minimization problems, so −f is maximized. z has one row per point, (m, d + 1).
 """
 
 from collections.abc import Callable

@@ -3,6 +3,7 @@
 python -m ebbtide.benchmarks.tabulate
 """
 
+import io
 import sys
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 from ebbtide import benchmarks
 from ebbtide.benchmarks.optima import to_be_shipped
 from ebbtide.benchmarks.temperature import DAYS
+from ebbtide.files import write_atomically
 from ebbtide.gp.arrays import Array
 
 
@@ -22,7 +24,9 @@ def main() -> None:
     for problem in unknown:
         sys.stdout.write(f"{problem.instance}\n")
         tables |= to_be_shipped(problem.instance, problem)
-    np.savez_compressed(Path(__file__).parent / "data" / "optima.npz", allow_pickle=False, **tables)
+    packed = io.BytesIO()
+    np.savez_compressed(packed, allow_pickle=False, **tables)
+    write_atomically(Path(__file__).parent / "data" / "optima.npz", packed.getvalue())
 
 
 if __name__ == "__main__":

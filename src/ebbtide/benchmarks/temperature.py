@@ -1,11 +1,11 @@
 """Temperature: find the warmest place of a laboratory as a day goes by (Appendix H.2 of the paper).
 
 The data is the Intel Berkeley Research Lab's sensor deployment: the temperatures of 52 motes, averaged over 10-minute
-bins, 4 to 8 March 2004, and where the motes hang. The paper takes the deployment's first day (28 February) and 46
-sensors, which cannot be had; here the day is a parameter, 2004-03-04 by default.
+bins, 4 to 8 March 2004, and where the motes are. The paper takes the deployment's first day (28 February) and 46
+sensors, which are not available; here the day is a parameter, 2004-03-04 by default.
 
 Between the motes the temperature is interpolated by kriging: a Gaussian process with a Matérn-5/2 kernel and the mean
-of the moment, so that far from any mote there is nothing hotter than what was measured nearby; in time by cubic splines
+of the moment, so that far from any mote nothing is hotter than what was measured nearby; in time by cubic splines
 through the middles of the bins. Both are linear in the readings, so the field at time t is
 
     f(x, t) = m(t) + k(x)ᵀ w(t),    w(t) = (K + σ²I)⁻¹ (T(t) − m(t)).
@@ -25,7 +25,7 @@ from ebbtide.gp.kernels import Matern
 DAYS = ("2004-03-04", "2004-03-05", "2004-03-06", "2004-03-07", "2004-03-08")
 DAY, BIN = 1440.0, 10.0  # minutes
 NEIGHBOURHOOD = 6.0  # metres: about the distance between neighbouring motes
-NUGGET = 0.01  # of the variance: how far the field may pass by a single reading
+NUGGET = 0.01  # share of the variance by which the field may miss a single reading
 
 
 class Temperature(Problem):

@@ -1,4 +1,4 @@
-"""WLAN: set the transmission powers of four access points while their users walk about (Appendix H.2 of the paper).
+"""WLAN: set the transmission powers of four access points while their users walk around (Appendix H.2 of the paper).
 
 f is the sum over the 18 users of the Shannon capacity of their link, W·log₂(1 + SINR), in Mbit/s: more power serves a
 node's own users and disturbs those of the others. The paper gives the number of nodes and users, the range of the

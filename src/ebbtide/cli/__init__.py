@@ -4,7 +4,7 @@ import sys
 
 
 def main() -> None:
-    """What the `ebbtide` command calls; says what to install where the command line's libraries are missing."""
+    """Run the `ebbtide` command, or say what to install if its libraries are missing."""
     try:
         from ebbtide.cli.commands import ebbtide
     except ModuleNotFoundError as error:

@@ -1,15 +1,23 @@
-"""The commands; each does its work in a module of its own."""
+"""The commands and their options; the modules beside this one do the work."""
 
-import textwrap
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 
 from ebbtide import algorithms, benchmarks
-from ebbtide.errors import EbbtideError
+from ebbtide.cli.options import (
+    FOLDER,
+    NAME,
+    NAMES,
+    PORT,
+    SCHEDULER,
+    SEEDS,
+    STORAGE,
+    TOKEN,
+    clearly,
+    defining,
+    under_protocol,
+)
 from ebbtide.experiments import Protocol
 from ebbtide.study.definition import Direction
 from ebbtide.version import __version__
@@ -19,52 +27,6 @@ from ebbtide.version import __version__
 @click.version_option(__version__, prog_name="ebbtide")
 def ebbtide() -> None:
     """Bayesian optimization for objectives that drift."""
-
-
-def _listed(kind: str, names: list[str]) -> str:
-    """A paragraph that Click leaves as it is: no name is broken in two."""
-    lines = textwrap.fill(f"{kind}: {', '.join(names)}", width=78, subsequent_indent="  ", break_on_hyphens=False)
-    return f"\b\n{lines}"
-
-
-Command = Callable[..., Any]
-FOLDER = click.Path(path_type=Path, file_okay=False)
-NAMES = _listed("Benchmarks", benchmarks.names()) + "\n\n" + _listed("Algorithms", algorithms.names())
-
-
-def _under_protocol(command: Command) -> Command:
-    """The options that make a protocol."""
-    for option in (
-        click.option(
-            "--compute",
-            default=Protocol.compute,
-            metavar="PACE",
-            help="How compute time passes: modelled:botorch, modelled:ebbtide, measured, measured:SPEED or wall.",
-        ),
-        click.option("--evaluation", default=Protocol.evaluation, help="Seconds that the objective takes."),
-        click.option("--noise", default=Protocol.noise, help="Noise variance, as a share of the signal's."),
-        click.option("--duration", default=Protocol.duration, help="Seconds of the experiment."),
-    ):
-        command = option(command)
-    return command
-
-
-SCHEDULER = click.option(
-    "--scheduler", metavar="tcp://HOST:PORT", help="A Dask cluster to run on; by default one process a core here."
-)
-
-
-@contextmanager
-def _clearly() -> Iterator[None]:
-    """What is wrong with the input is said without a traceback."""
-    try:
-        yield
-    except EbbtideError as error:
-        raise click.ClickException(str(error)) from error
-    except OSError as error:
-        raise click.ClickException(
-            f"{error}; what was finished is kept, the same command goes on from there"
-        ) from error
 
 
 @ebbtide.command(epilog=NAMES)
@@ -77,11 +39,11 @@ def _clearly() -> Iterator[None]:
     default=["w-dbo"],
     type=click.Choice(algorithms.names()),
     metavar="NAME",
-    help="Which algorithm; give it several times to compare.",
+    help="Algorithm to run; repeat the option to compare several.",
 )
-@click.option("-s", "--seeds", default=3, type=click.IntRange(min=1), help="How many runs of each, from seed 0 on.")
-@_under_protocol
-@click.option("-o", "--out", type=FOLDER, help="Write each run's frame here.")
+@click.option("-s", "--seeds", default=3, type=click.IntRange(min=1), help=SEEDS)
+@under_protocol
+@click.option("-o", "--out", type=FOLDER, help="Folder to write each run to, as a Parquet file.")
 def run(
     benchmark: str,
     chosen: tuple[str, ...],
@@ -92,15 +54,15 @@ def run(
     compute: str,
     out: Path | None,
 ) -> None:
-    """Run algorithms on a BENCHMARK and print what they lost."""
-    from ebbtide.cli import running
+    """Run algorithms on a BENCHMARK and print their regrets."""
+    from ebbtide.cli import runs
 
-    with _clearly():
+    with clearly():
         protocol = Protocol(duration=duration, noise=noise, evaluation=evaluation, compute=compute)
-        running.run(benchmark, list(dict.fromkeys(chosen)), seeds, protocol, out)
+        runs.run(benchmark, list(dict.fromkeys(chosen)), seeds, protocol, out)
 
 
-@ebbtide.command(epilog=NAMES, short_help="Run a campaign: algorithms on benchmarks, on all cores.")
+@ebbtide.command(epilog=NAMES, short_help="Compare algorithms on benchmarks, on all cores.")
 @click.argument("chosen_benchmarks", nargs=-1, required=True, metavar="BENCHMARK...")
 @click.option(
     "-a",
@@ -108,11 +70,11 @@ def run(
     "chosen",
     default="w-dbo,gp-ucb,r-gp-ucb,tv-gp-ucb,et-gp-ucb,abo",
     metavar="NAME,NAME...",
-    help="Which algorithms; MODULE:ATTRIBUTE is one of yours.",
+    help="Algorithms to compare; MODULE:ATTRIBUTE names one of your own.",
 )
-@click.option("-s", "--seeds", default=10, type=click.IntRange(min=1), help="How many runs of each, from seed 0 on.")
-@_under_protocol
-@click.option("-o", "--out", type=FOLDER, required=True, help="Where the runs are kept; a second call goes on there.")
+@click.option("-s", "--seeds", default=10, type=click.IntRange(min=1), help=SEEDS)
+@under_protocol
+@click.option("-o", "--out", type=FOLDER, required=True, help="Folder for the runs; a second call continues there.")
 @SCHEDULER
 def compare(
     chosen_benchmarks: tuple[str, ...],
@@ -125,23 +87,23 @@ def compare(
     out: Path,
     scheduler: str | None,
 ) -> None:
-    """Run a campaign: every algorithm on every BENCHMARK (a name, or MODULE:ATTRIBUTE of yours), on all cores.
+    """Run every algorithm on every BENCHMARK (a name, or MODULE:ATTRIBUTE for one of your own), on all cores.
 
-    A campaign that was stopped, or killed, goes on where it was when it is called again.
+    A campaign that was stopped or killed continues when it is called again.
     """
-    from ebbtide.cli import campaigning
+    from ebbtide.cli import campaign
 
-    with _clearly():
+    with clearly():
         protocol = Protocol(duration=duration, noise=noise, evaluation=evaluation, compute=compute)
         names = list(dict.fromkeys(name.strip() for name in chosen.split(",") if name.strip()))
-        campaigning.compare(list(dict.fromkeys(chosen_benchmarks)), names, seeds, protocol, out, scheduler)
+        campaign.compare(list(dict.fromkeys(chosen_benchmarks)), names, seeds, protocol, out, scheduler)
 
 
 WHAT = {
     "table": "Table 2 and Figure 5: the six algorithms on the twelve benchmarks",
     "curves": "Figures 4, 8-21: regret, dataset size and response time of each",
     "sensitivity": "Figure 3: regret against α",
-    "approximation": "Figures 6-7: the bound and the truth",
+    "approximation": "Figures 6-7: how close the bound is to the exact criterion",
     "distances": "Figures 1-2: why the distance is normalised",
     "ard": "Figures 10, 14: with an anisotropic kernel",
     "budget": "Table 5: budgets for three durations",
@@ -152,157 +114,161 @@ WHAT = {
 
 @ebbtide.command(
     epilog="\b\n" + "\n".join(f"{name:14s} {about}" for name, about in WHAT.items()),
-    short_help="Make the paper's tables and figures again.",
+    short_help="Reproduce the paper's tables and figures.",
 )
 @click.argument("what", type=click.Choice(list(WHAT)), metavar="WHAT")
-@click.option("-o", "--out", type=FOLDER, required=True, help="Where runs, tables, figures and report.html go.")
-@click.option("--quick", is_flag=True, help="Two seeds and runs of 40 s: the same code, in minutes.")
-@click.option("-s", "--seeds", type=click.IntRange(min=1), help="How many runs of each.  [default: 10; 2 if quick]")
+@click.option("-o", "--out", type=FOLDER, required=True, help="Folder for the runs, tables, figures and report.html.")
+@click.option("--quick", is_flag=True, help="A small version that takes minutes: two seeds, runs of 40 s.")
 @click.option(
-    "--also", multiple=True, metavar="NAME", help="One more algorithm in the tables; MODULE:ATTRIBUTE is yours."
+    "-s", "--seeds", type=click.IntRange(min=1), help="Number of runs of each algorithm.  [default: 10; 2 if quick]"
+)
+@click.option(
+    "--also", multiple=True, metavar="NAME", help="Another algorithm for the tables; MODULE:ATTRIBUTE is one of yours."
 )
 @SCHEDULER
 def reproduce(
     what: str, out: Path, quick: bool, seeds: int | None, also: tuple[str, ...], scheduler: str | None
 ) -> None:
-    """Make the paper's tables and figures again, and one HTML page with all of them."""
-    from ebbtide.cli import campaigning
+    """Reproduce the paper's tables and figures, and write one HTML page that shows them all."""
+    from ebbtide.cli import campaign
 
-    with _clearly():
-        campaigning.reproduce(what, out, quick, seeds, also, scheduler)
+    with clearly():
+        campaign.reproduce(what, out, quick, seeds, also, scheduler)
 
 
 @ebbtide.command(short_help="Draw runs from their Parquet files.")
-@click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
-def plot(runs: tuple[Path, ...]) -> None:
-    """Draw RUNS (Parquet files of `run --out` or `compare`): a PNG and a PDF beside each."""
-    from ebbtide.cli import plotting
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, dir_okay=False))
+def plot(files: tuple[Path, ...]) -> None:
+    """Draw runs from FILES, the Parquet files of `run --out` or `compare`: a PNG and a PDF beside each."""
+    from ebbtide.cli import runs
 
-    with _clearly():
-        plotting.plot(runs)
+    with clearly():
+        runs.plot(files)
 
 
 # --- live studies ---------------------------------------------------------------------------------------------
 
-STORAGE = click.option(
+
+@ebbtide.command(short_help="Serve stored studies over HTTP.")
+@click.option(
     "--storage",
     required=True,
     envvar="EBBTIDE_STORAGE",
     show_envvar=True,
-    metavar="URL",
-    help="sqlite:///FILE, or the http://HOST:PORT of a service.",
+    metavar="sqlite:///FILE",
+    help="Database of the studies; created if there is none.",
 )
-NAME = click.option("--name", required=True, metavar="NAME", help="Of the study.")
-TOKEN = click.option("--token", envvar="EBBTIDE_TOKEN", show_envvar=True, metavar="SECRET", help="Of the service.")
-
-
-@ebbtide.command(short_help="Serve stored studies over HTTP.")
-@click.option("--storage", required=True, envvar="EBBTIDE_STORAGE", show_envvar=True, metavar="sqlite:///FILE")
-@click.option("--host", default="127.0.0.1", help="Where to listen; other machines need a token.")
-@click.option("--port", default=8411, type=click.IntRange(0, 65535))
+@click.option("--host", default="127.0.0.1", help="Address to listen on; for other machines a token is needed.")
+@click.option("--port", default=8411, type=PORT, help="Port to listen on; 0 chooses a free one.")
 @click.option(
     "--token",
     envvar="EBBTIDE_TOKEN",
     show_envvar=True,
     metavar="SECRET",
-    help="That every request must bring; better set in the environment, which others cannot see.",
+    help="Token required on every request; in the environment other users cannot see it.",
 )
-@click.option("--allow-host", "allowed_hosts", multiple=True, metavar="NAME", help="A name that the service goes by.")
+@click.option(
+    "--allow-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="Host name by which the service may be reached.",
+)
 @click.option("--access-log", is_flag=True, help="Log every request, not only refusals and errors.")
 def serve(
     storage: str, host: str, port: int, token: str | None, allowed_hosts: tuple[str, ...], access_log: bool
 ) -> None:
-    """Serve the studies of a database over HTTP, until Ctrl-C. docs/service.md describes the routes."""
-    from ebbtide.cli import serving
+    """Serve the studies of a database over HTTP until Ctrl-C. docs/service.md describes the routes."""
+    from ebbtide.cli import service
 
-    with _clearly():
-        serving.serve(storage, host, port, token, allowed_hosts, access_log)
+    with clearly():
+        service.serve(storage, host, port, token, allowed_hosts, access_log)
 
 
 @ebbtide.command(short_help="Look at stored studies in a browser.")
 @click.argument("file")
-@click.option("--port", default=8412, type=click.IntRange(0, 65535))
+@click.option("--port", default=8412, type=PORT, help="Port to listen on; 0 chooses a free one.")
 def dashboard(file: str, port: int) -> None:
-    """Show the studies in FILE (tuner.db) as pages, for this machine's browser. The file is only read, and what another
-    program tells is seen as it happens.
+    """Show the studies in FILE (such as tuner.db) to a browser on this machine. The file is only read; what other
+    programs record in it appears as it happens.
     """
-    from ebbtide.cli import serving
+    from ebbtide.cli import service
 
-    with _clearly():
-        serving.dashboard(file, port)
+    with clearly():
+        service.dashboard(file, port)
 
 
 @ebbtide.command(short_help="Write a stored study as one HTML file.")
 @click.argument("file")
-@click.option("--name", help="Of the study; needed if there are several.")
-@click.option("--out", default=Path("report.html"), type=click.Path(path_type=Path, dir_okay=False), metavar="HTML")
+@click.option("--name", help="Name of the study; needed if the file holds several.")
+@click.option(
+    "--out", default=Path("report.html"), type=click.Path(path_type=Path, dir_okay=False), help="File to write."
+)
 def report(file: str, name: str | None, out: Path) -> None:
-    """Write the pictures of a study in FILE (tuner.db) into one page, which opens anywhere, without a service."""
-    from ebbtide.cli import serving
+    """Write the charts of a study in FILE (such as tuner.db) into one HTML page that opens without a service."""
+    from ebbtide.cli import service
 
-    with _clearly():
-        serving.report(file, name, out)
+    with clearly():
+        service.report(file, name, out)
 
 
-def _defining(command: Command) -> Command:
-    """The options that define a study."""
-    for option in (
-        click.option("--seed", type=click.IntRange(min=0), help="Makes the queries repeatable."),
-        click.option("-a", "--algorithm", default="w-dbo", type=click.Choice(algorithms.names()), metavar="NAME"),
-        click.option(
-            "--direction", default="minimize", type=click.Choice(["minimize", "maximize"]), help="What is better."
-        ),
-        click.option(
-            "--space",
-            required=True,
-            type=click.Path(path_type=Path, exists=True, dir_okay=False),
-            metavar="FILE",
-            help="A TOML or JSON file: a table for each parameter, with type, low, high, log or choices.",
-        ),
-    ):
-        command = option(command)
-    return command
+@ebbtide.command(short_help="Bring a database to this version of ebbtide.")
+@click.argument("file")
+@click.option("--no-copy", is_flag=True, help="Do not keep a copy of the old file.")
+def upgrade(file: str, no_copy: bool) -> None:
+    """Upgrade the tables in FILE (such as tuner.db) to this version of ebbtide, as opening it to write to would do. The
+    old file is kept beside it.
+    """
+    from ebbtide.cli import service
+
+    with clearly():
+        service.upgrade(file, copy=not no_copy)
 
 
 @ebbtide.command(short_help="Create a study.")
 @STORAGE
 @NAME
-@_defining
+@defining
 @TOKEN
 def create(
     storage: str, name: str, space: Path, direction: Direction, algorithm: str, seed: int | None, token: str | None
 ) -> None:
-    """Create a study, or check that the one that is there is defined like this."""
-    from ebbtide.cli import live
+    """Create a study; if it exists, check that it is defined in the same way."""
+    from ebbtide.cli import studies
 
-    with _clearly():
-        live.define(storage, token, name, live.space_of(space), direction, algorithm, seed).close()
-        live.show({"name": name})
+    with clearly():
+        studies.define(storage, token, name, studies.space_of(space), direction, algorithm, seed).close()
+        studies.show({"name": name})
 
 
 @ebbtide.command(short_help="Ask a study what to measure next.")
 @STORAGE
 @NAME
-@click.option("-n", type=click.IntRange(min=1), help="Several at once.")
-@click.option("--lease", type=float, metavar="SECONDS", help="How long it counts as pending.  [default: one l_T]")
+@click.option("-n", type=click.IntRange(min=1), help="Number of trials to ask for at once.")
+@click.option("--lease", type=float, metavar="SECONDS", help="How long a trial counts as pending.  [default: one l_T]")
 @TOKEN
 def ask(storage: str, name: str, n: int | None, lease: float | None, token: str | None) -> None:
     """Print what to measure next, as JSON."""
-    from ebbtide.cli import live
+    from ebbtide.cli import studies
 
-    with _clearly():
-        live.ask(storage, name, token, n, lease)
+    with clearly():
+        studies.ask(storage, name, token, n, lease)
 
 
 @ebbtide.command(short_help="Tell a study what was measured.")
 @STORAGE
 @NAME
-@click.option("--id", "trial_id", metavar="ID", help="Of the trial.")
-@click.option("--params", metavar="JSON", help="What was measured, if nobody asked for it.")
-@click.option("--value", type=float)
-@click.option("--failed", is_flag=True, help="There is no value.")
-@click.option("--time", type=float, metavar="SECONDS", help="Since 1970.  [default: the trial's, or now]")
-@click.option("--key", metavar="TEXT", help="Makes it safe to tell again: the same key is told once.")
+@click.option("--id", "trial_id", metavar="ID", help="ID of the trial.")
+@click.option("--params", metavar="JSON", help="Parameters that were measured without a trial.")
+@click.option("--value", type=float, help="Measured value.")
+@click.option("--failed", is_flag=True, help="The evaluation failed: there is no value.")
+@click.option(
+    "--time",
+    type=float,
+    metavar="SECONDS",
+    help="When it was measured, since 1970.  [default: trial's time, or now]",
+)
+@click.option("--key", metavar="TEXT", help="Makes the command safe to repeat: one key is recorded once.")
 @TOKEN
 def tell(
     storage: str,
@@ -315,23 +281,23 @@ def tell(
     key: str | None,
     token: str | None,
 ) -> None:
-    """Record a value, or that there is none."""
-    from ebbtide.cli import live
+    """Record a measured value, or that the evaluation failed."""
+    from ebbtide.cli import studies
 
-    with _clearly():
-        live.tell(storage, name, token, trial_id, params, value, failed, time, key)
+    with clearly():
+        studies.tell(storage, name, token, trial_id, params, value, failed, time, key)
 
 
-@ebbtide.command(short_help="What is best now.")
+@ebbtide.command(short_help="Print the best parameters now.")
 @STORAGE
 @NAME
 @TOKEN
 def recommend(storage: str, name: str, token: str | None) -> None:
-    """Print the best parameters now, by the model, as JSON."""
-    from ebbtide.cli import live
+    """Print the parameters that the model believes are best now, as JSON."""
+    from ebbtide.cli import studies
 
-    with _clearly():
-        live.recommend(storage, name, token)
+    with clearly():
+        studies.recommend(storage, name, token)
 
 
 @ebbtide.command(
@@ -342,11 +308,11 @@ def recommend(storage: str, name: str, token: str | None) -> None:
 )
 @STORAGE
 @NAME
-@_defining
-@click.option("--every", metavar="TIME", help="From one start to the next: 10s, 500ms, 2m.  [default: at once]")
-@click.option("--timeout", default="30s", metavar="TIME", help="After which a measurement has failed.")
-@click.option("--metric-url", metavar="URL", help="Where to read the value, instead of from the command.")
-@click.option("--trials", type=click.IntRange(min=1), help="Stop after so many.  [default: never]")
+@defining
+@click.option("--every", metavar="TIME", help="Time from one start to the next: 10s, 500ms, 2m.  [default: no pause]")
+@click.option("--timeout", default="30s", metavar="TIME", help="Time after which an evaluation has failed.")
+@click.option("--metric-url", metavar="URL", help="Read the value from this URL, not from the command's output.")
+@click.option("--trials", type=click.IntRange(min=1), help="Stop after this many trials.  [default: never]")
 @TOKEN
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def tune(
@@ -366,11 +332,11 @@ def tune(
     """Run COMMAND again and again, with {NAME} replaced by each parameter's value, until Ctrl-C.
 
     The last line that it prints is the value. A command that fails, hangs or prints something else is a failed
-    evaluation. The same call goes on where the last one stopped.
+    evaluation. The same call continues where the last one stopped.
     """
     from ebbtide.cli import tuning
 
-    with _clearly():
+    with clearly():
         tuning.tune(
             storage, name, token, space, direction, algorithm, seed, every, timeout, metric_url, trials, command
         )

@@ -1,4 +1,4 @@
-"""Complain of a missing library before the work, not after it."""
+"""Report a missing library before the work, not after it."""
 
 import importlib.util
 

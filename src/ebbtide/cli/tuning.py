@@ -1,4 +1,4 @@
-"""`ebbtide tune`: any command as the objective, with a line that shows where things stand."""
+"""`ebbtide tune`: any command as the objective, with a line that shows the latest result."""
 
 import shutil
 import signal
@@ -10,7 +10,7 @@ from types import FrameType
 import click
 
 from ebbtide import tuning
-from ebbtide.cli import live
+from ebbtide.cli import studies
 from ebbtide.study.definition import Direction
 from ebbtide.tuning import Status
 
@@ -29,33 +29,30 @@ def tune(
     trials: int | None,
     command: Sequence[str],
 ) -> None:
-    searched = live.space_of(space)
+    searched = studies.space_of(space)
     tuning.check(list(searched.parameters), command, metric_url)
     pace, patience = None if every is None else tuning.duration(every), tuning.duration(timeout)
-    study = live.define(storage, token, name, searched, direction, algorithm, seed)
-    signal.signal(signal.SIGTERM, _interrupt)  # a service manager's stop is as clean as Ctrl-C
-    board = Board(name)
+    study = studies.define(storage, token, name, searched, direction, algorithm, seed)
+    before = signal.signal(signal.SIGTERM, _interrupt)  # a service manager stops it as cleanly as Ctrl-C does
+    line = StatusLine(name)
+    evaluate = tuning.evaluator(command, metric_url, patience)
     try:
-        tuning.tune(
-            study,
-            tuning.evaluator(command, metric_url, patience),
-            every=pace,
-            show=board.show,
-            stop_after=trials,
-        )
+        tuning.tune(study, evaluate, every=pace, show=line.show, stop_after=trials)
     except KeyboardInterrupt:
-        board.close()
-        click.echo("Stopped; the same command goes on from here.", err=True)
+        line.close()
+        click.echo("Stopped; run the same command again to continue.", err=True)
     else:
-        board.close()
+        line.close()
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-class Board:
-    """One line that renews itself on a terminal; a line an evaluation elsewhere."""
+class StatusLine:
+    """On a terminal one line that is updated in place; elsewhere one line per evaluation."""
 
     def __init__(self, name: str) -> None:
         self.name = name

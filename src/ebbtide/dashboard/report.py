@@ -1,7 +1,6 @@
 """`ebbtide report`: the views of a study in one file that opens anywhere."""
 
 import json
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,18 +9,13 @@ from typing import Any
 from ebbtide.dashboard import assets
 from ebbtide.dashboard.excerpt import LENGTHS
 from ebbtide.dashboard.views import Views
+from ebbtide.files import write_atomically
 from ebbtide.study.storage import Storage
 
 
 def write(storage: Storage, name: str, path: Path) -> None:
     data = {"name": name, "made": time.time(), "lengths": dict(_lengths(Views(storage), name))}
-    page = assets.page_in_one("report", json.dumps(data, allow_nan=False))
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        unfinished.write_text(page, encoding="utf-8")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    write_atomically(path, assets.page_in_one("report", json.dumps(data, allow_nan=False)))
 
 
 def _lengths(views: Views, name: str) -> Iterator[tuple[str, dict[str, Any]]]:

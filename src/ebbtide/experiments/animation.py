@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from matplotlib import rc_context
@@ -21,6 +22,7 @@ from ebbtide.errors import ConfigurationError
 from ebbtide.experiments.figures import style
 from ebbtide.experiments.protocol import Protocol
 from ebbtide.experiments.simulation import Simulation
+from ebbtide.files import write_atomically
 from ebbtide.gp.arrays import Array
 from ebbtide.gp.posterior import condition
 from ebbtide.optimizer import Optimizer
@@ -30,7 +32,7 @@ COLUMNS, ROWS = 96, 64  # of the grid that is predicted on
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What the optimizer knew at a moment (times from 0 to 1, the parameter in the unit interval)."""
+    """The optimizer's knowledge at one moment (times from 0 to 1, the parameter in the unit interval)."""
 
     now: float
     prediction: Array  # (ROWS, COLUMNS)
@@ -46,10 +48,10 @@ class Film:
 
 
 def record(name: str, protocol: Protocol, frames: int, seed: int = 0, algorithm: str = "w-dbo") -> Film:
-    """Run an algorithm and look at it `frames` times."""
+    """Run an algorithm and take `frames` snapshots of it."""
     problem = benchmarks.get(name)
     if problem.dim != 1:
-        raise ConfigurationError(f"{name} has {problem.dim} parameters: a film shows one")
+        raise ConfigurationError(f"{name} has {problem.dim} parameters: choose a problem with one for a film")
     simulation = Simulation(problem, algorithms.get(algorithm), seed, protocol)
     simulation.observe_initially()
     snapshots: list[Snapshot] = []
@@ -114,6 +116,8 @@ def _stage(film: Film) -> tuple[Figure, Callable[[Snapshot], None]]:
     draw(axes, film, film.snapshots[-1], levels)
     figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     figure.colorbar(axes.collections[0], ax=axes, label="predicted value", format="%.3g")
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # laid out once: the axes do not move from frame to frame
     return figure, lambda snapshot: draw(axes, film, snapshot, levels)
 
 
@@ -126,7 +130,7 @@ def still(film: Film, share: float = 0.6) -> Figure:
 
 
 def save(film: Film, path: Path, fps: int = 12) -> list[Path]:
-    """As GIF, and as MP4 where ffmpeg is installed."""
+    """Write a GIF, and an MP4 if ffmpeg is installed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     writers: dict[str, PillowWriter | FFMpegWriter] = {".gif": PillowWriter(fps=fps)}
     if shutil.which("ffmpeg"):
@@ -134,11 +138,13 @@ def save(film: Film, path: Path, fps: int = 12) -> list[Path]:
         writers[".mp4"] = FFMpegWriter(fps=fps, codec="libx264", extra_args=["-pix_fmt", "yuv420p"])
     written = []
     for suffix, writer in writers.items():
-        with rc_context(style.RC):
+        with rc_context(style.RC), TemporaryDirectory() as scratch:
             figure, show = _stage(film)
-            with writer.saving(figure, str(path.with_suffix(suffix)), dpi=100):
+            made = Path(scratch) / f"film{suffix}"
+            with writer.saving(figure, str(made), dpi=100):
                 for snapshot in film.snapshots:
                     show(snapshot)
                     writer.grab_frame()
+            write_atomically(path.with_suffix(suffix), made.read_bytes())
         written.append(path.with_suffix(suffix))
     return written

@@ -1,7 +1,7 @@
-"""How far the bound of Theorem 4.1 is from the truth (Appendix C), with its two errors told apart.
+"""How far the bound of Theorem 4.1 is from the exact criterion (Appendix C), with its two errors separated.
 
 The bound takes (1) the whole space for the domain, ∫_{ℝ^d} for ∫_{[0,1]^d}, and (2) the difference of variances for
-the squared difference of deviations. The paper studies them together. Here each has a criterion of its own:
+the squared difference of deviations. The paper studies them together; here each has its own criterion:
 
 | criterion | integral over | deviations         | written |
 |-----------|---------------|--------------------|---------|

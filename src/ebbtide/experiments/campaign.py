@@ -1,12 +1,12 @@
-"""Many runs at once, on Dask: a grid of jobs, each done once, whatever dies on the way.
+"""Many runs at once, on Dask: a grid of jobs, each done once even if processes die.
 
     jobs = grid(["ackley", "shekel"], {"w-dbo": "w-dbo", "mine": my_algorithm}, seeds=10)
     campaign = conduct(jobs, Store(Path("results")))
-    campaign.summary        # a pandas frame, one row a run
+    campaign.summary        # a pandas frame, one row per run
     campaign.failures       # what went wrong, with tracebacks
 
-A worker only computes; the campaign's own process writes. So a cluster needs no shared disk, and a run is either
-there as a whole or not at all.
+Workers only compute; the campaign's own process writes. So a cluster needs no shared disk, and a run is stored whole or
+not at all.
 """
 
 import hashlib
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 
     from ebbtide.experiments.store import Store
 
-AHEAD = 2  # runs handed out for each thread: the one it makes, and the next
+AHEAD = 2  # runs handed out per thread: the current one and the next
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run to be made. `label` is what a table calls it; it does not change the run."""
+    """One run to make. `label` is its name in tables; it does not change the run."""
 
     problem: str | Problem
     label: str
@@ -52,13 +52,13 @@ class Job:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """All that decides the run's digits, the code included."""
+        """Everything that decides the run's digits, including the code."""
         instance = benchmarks.get(self.problem).instance if isinstance(self.problem, str) else self.problem.instance
         algorithm = self.algorithm if isinstance(self.algorithm, str) else repr(self.algorithm)
         if " at 0x" in algorithm:
             raise ConfigurationError(
-                f"{self.label}: a part of this algorithm has no repr of its own, so that its runs could not be told "
-                f"from another's ({algorithm}); make it a frozen dataclass, without functions in it"
+                f"{self.label}: a part of this algorithm has no repr of its own, so its runs could not be told from "
+                f"another's ({algorithm}); make it a frozen dataclass without functions"
             )
         return {
             "problem": instance,
@@ -71,7 +71,7 @@ class Job:
 
     @property
     def key(self) -> str:
-        """A name for a file: readable, and another one for whatever would give other digits."""
+        """A readable file name, different for whatever would give other digits."""
         identity = self.identity
         digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:10]
         algorithm = self.algorithm if isinstance(self.algorithm, str) else "own"
@@ -84,7 +84,7 @@ def grid(
     seeds: int,
     protocol: Protocol | None = None,
 ) -> list[Job]:
-    """Every algorithm on every problem, from seed 0 on; an algorithm by its name, or under a label of yours.
+    """Every algorithm on every problem with seeds from 0; algorithms by name, or under labels of your own.
 
     >>> [job.label for job in grid(["ackley"], {"a tenth": Algorithm()}, seeds=2)]
     ['a tenth', 'a tenth']
@@ -92,7 +92,7 @@ def grid(
     labelled = dict(contenders) if isinstance(contenders, Mapping) else {name: name for name in contenders}
     for algorithm in labelled.values():
         if isinstance(algorithm, str):
-            algorithms.get(algorithm)  # complains of an unknown one now, not on a worker
+            algorithms.get(algorithm)  # refuse an unknown name here, not on a worker
     protocol = Protocol() if protocol is None else protocol
     return [
         Job(problem, label, algorithm, seed, protocol)
@@ -104,7 +104,7 @@ def grid(
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that could not be made, and why."""
+    """A run that failed, with its traceback."""
 
     job: Job
     traceback: str
@@ -112,7 +112,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Tally:
-    """Where a campaign stands."""
+    """Progress of a campaign, in runs."""
 
     total: int
     stored: int  # done by an earlier call
@@ -123,7 +123,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Campaign:
-    """What came of it."""
+    """The result: a summary of the runs, and the failures."""
 
     summary: "pd.DataFrame"
     failures: list[Failure]
@@ -139,8 +139,8 @@ def conduct(
     """Make the runs that `store` does not hold yet, on a cluster of this machine's cores or the one at `scheduler`.
 
     A run that fails is reported and does not stop the others; a run whose worker dies is made again elsewhere (by
-    default up to three times: Dask's `distributed.scheduler.allowed-failures`). Call it again after a kill: it goes
-    on where it stopped. A local cluster starts processes, so a script calls this under `if __name__ == "__main__":`.
+    default up to three times: Dask's `distributed.scheduler.allowed-failures`). Called again after a kill, it continues
+    where it stopped. A local cluster starts processes, so call this under `if __name__ == "__main__":` in a script.
     """
     unique = {job.key: job for job in jobs}
     pending = {key: job for key, job in unique.items() if not store.holds(key)}
@@ -164,17 +164,17 @@ def conduct(
 
 
 def execute(payload: bytes, engine: str) -> Run:
-    """What a worker does. The job comes as bytes, so that one that cannot be read there fails alone."""
+    """Runs on a worker. The job comes as bytes, so that one that cannot be unpickled there fails alone."""
     if code.of_the_engine() != engine:
-        raise ConfigurationError("this worker has another ebbtide than the campaign: install the same version")
+        raise ConfigurationError("this worker has another version of ebbtide than the campaign: install the same one")
     job: Job = pickle.loads(payload)  # noqa: S301  (from our own client)
     return run(job.problem, job.algorithm, job.seed, job.protocol)
 
 
 def _outcomes(client: "Client", jobs: Mapping[str, Job]) -> Iterator[tuple[str, Run | str, int]]:
-    """A run, or the traceback of its failure, as they come, and how many are running; first of all nothing.
+    """A run, or the traceback of its failure, as each ends, and how many are running. The first item has no run.
 
-    Few are handed out at a time: Dask holds the death of a worker against every task that it had.
+    Few are handed out at a time, because Dask blames a worker's death on every task that the worker had.
     """
     import cloudpickle
     from distributed import as_completed
@@ -210,11 +210,11 @@ def _outcome(future: "Future") -> Run | str:
         return result
     if future.status == "error":
         return "".join(traceback.format_exception(future.exception()))
-    return f"the scheduler lost this run (its status is {future.status!r}); call again to make it\n"
+    return f"the scheduler lost this run (its status is {future.status!r}); call again to repeat it\n"
 
 
 def _threads(client: "Client", before: int) -> int:
-    """Of all workers that live; what it was before, while the scheduler does not answer."""
+    """Threads of all live workers; `before` while the scheduler does not answer."""
     try:
         return max(1, int(sum(client.nthreads().values())))
     except OSError:
@@ -223,7 +223,7 @@ def _threads(client: "Client", before: int) -> int:
 
 @contextmanager
 def _cluster(scheduler: str | None, workers: int) -> Iterator["Client"]:
-    """A client of the cluster at this address, or of one process a core here, with one BLAS thread each."""
+    """A client of the cluster at this address, or of a local one with a single-threaded process per core."""
     try:
         from distributed import Client, LocalCluster
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Which code a run was made with: a version number does not tell one day's work from the next."""
+"""Digests of the code that made a run: a version number does not change with every edit."""
 
 import hashlib
 import sys
@@ -9,15 +9,26 @@ from pathlib import Path
 from ebbtide.algorithms import Algorithm
 from ebbtide.benchmarks import Problem
 
-# Tables, figures, commands and services do not change a run; of this package, only these do.
+# Tables, figures, commands and services do not change a run; of the experiments only _DECIDING do.
 _PACKAGE = Path(__file__).parent
-_ASIDE = ("cli", "client.py", "dashboard", "integrations", "service", "study/storage", "testing", "tuning", "wire.py")
+_ASIDE = (
+    "cli",
+    "client.py",
+    "dashboard",
+    "files.py",
+    "integrations",
+    "service",
+    "study/storage",
+    "testing",
+    "tuning",
+    "wire.py",
+)
 _DECIDING = ("pace.py", "protocol.py", "simulation.py")
 
 
 @cache
 def of_the_engine() -> str:
-    """A digest of all that decides a run's digits: the engine, the benchmarks with their data, the simulation."""
+    """A digest of everything that decides a run's digits: engine, benchmarks with their data, simulation."""
     root = _PACKAGE.parent
     aside = [_PACKAGE, *(root / name for name in _ASIDE)]
     files = [path for path in root.rglob("*") if path.suffix in (".py", ".npz", ".csv")]
@@ -33,7 +44,7 @@ def _digest(files: list[Path], root: Path) -> str:
 
 
 def of_ones_own(problem: str | Problem, algorithm: str | Algorithm) -> str | None:
-    """A digest of the modules that define a problem or an algorithm's parts, where they are the user's own."""
+    """A digest of the user's own modules that define the problem or parts of the algorithm."""
     parts = [getattr(algorithm, field.name) for field in fields(algorithm)] if is_dataclass(algorithm) else []
     modules = {type(part).__module__ for part in (problem, *parts)} - {"builtins"}
     names = sorted(name for name in modules if name.partition(".")[0] != "ebbtide")

@@ -1,7 +1,7 @@
 """Why the distance is normalised (Figures 1 and 2): the same distance can mean much or little.
 
 One dimension, say time: a process conditioned on a few observations, with and without the last of them. The value of
-that one is chosen such that the distance, or the ratio R, is what the figure is to show.
+that one is chosen to give the distance, or the ratio R, that the figure shows.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""How compute time passes on an experiment's clock: as measured, as modelled, or as it is.
+"""How compute time passes on an experiment's clock: measured, modelled, or real.
 
 A query computed at t lands at t + Δt. Δt decides how often an algorithm may query in its 600 s, so it is half of the
-result; a measured one is a statement about one machine, a modelled one the same everywhere.
+result. Measured times hold for one machine only; modelled times are the same everywhere.
 """
 
 import time
@@ -18,7 +18,7 @@ Stopwatch = Callable[[], float]
 
 
 class ExperimentClock:
-    """Seconds since the experiment began. They pass when told to, and while something computes."""
+    """Seconds since the experiment began. They pass when told to, and during a computation."""
 
     def __init__(self) -> None:
         self._settled = 0.0
@@ -41,7 +41,7 @@ class ExperimentClock:
 
 
 class WallClock(ExperimentClock):
-    """Real seconds: they pass by themselves, and waiting is waiting."""
+    """Real seconds: they pass by themselves, and waiting sleeps."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class Pace(Protocol):
         """The clock of a run."""
 
     def stopwatch(self, n: int) -> Stopwatch:
-        """Started when an ask begins with n active observations; tells the seconds since."""
+        """Started when an ask begins with n active observations; gives the seconds since then."""
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,8 @@ class Protocol:
                 raise ConfigurationError(f"{name}={getattr(self, name)!r}: give a finite number that is not negative")
         if self.duration == 0.0 or self.initial_share >= 1.0:
             raise ConfigurationError(
-                f"duration={self.duration!r}, initial_share={self.initial_share!r}: that leaves no time for a query"
+                f"duration={self.duration!r}, initial_share={self.initial_share!r}: this leaves no time for a query; "
+                "give a duration > 0 and a share < 1"
             )
         if not (is_whole(self.n_initial) and self.n_initial >= 0):
             raise ConfigurationError(f"n_initial={self.n_initial!r}: give a whole number ≥ 0")
@@ -38,7 +39,7 @@ class Protocol:
             raise ConfigurationError(f"compute={self.compute!r}: give a name, such as 'measured', or a Modelled(...)")
 
     def as_dict(self) -> dict[str, Any]:
-        """What a file can hold."""
+        """As JSON can hold it."""
         return asdict(self) | {"compute": str(self.compute)}
 
     @property

@@ -32,7 +32,7 @@ MOMENTS = 4096  # at which the time-weighted regret looks
 
 @dataclass(frozen=True)
 class Run:
-    """What happened: a row a query in `frame`, both regrets, and every observation with when it was removed."""
+    """The result of a run: one row per query in `frame`, both regrets, and the history of observations."""
 
     problem: str
     algorithm: str
@@ -41,7 +41,7 @@ class Run:
     columns: dict[str, Array]
     timescales: Array = field(repr=False)  # l_T in seconds as each query's ask fitted it; NaN without one
     average_regret: float  # the paper's: mean over the queries
-    time_weighted_regret: float  # mean over time of what the query in force loses, which does not reward slow samplers
+    time_weighted_regret: float  # mean over time of the regret of the query in force; does not reward slow samplers
     history: list[Observation] = field(repr=False)
     guards: dict[str, int]
     wall_s: float  # how long it took to compute
@@ -62,7 +62,7 @@ class Run:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """What it takes to do it again."""
+        """Everything needed to repeat the run."""
         return {
             "problem": self.problem,
             "algorithm": self.algorithm,
@@ -73,7 +73,7 @@ class Run:
 
 
 def _versions() -> dict[str, str]:
-    """Of what decides the digits; taken where the run is computed, which may be another machine."""
+    """Versions of what decides the digits, on the machine that computes the run."""
     return {
         "ebbtide": __version__,
         "numpy": np.__version__,
@@ -135,7 +135,7 @@ def _for(problem: Problem, name: str) -> Algorithm:
 
 
 class Simulation:
-    """An optimizer, a problem and a clock, for those who want to look at the optimizer on the way."""
+    """An optimizer, a problem and a clock, for code that looks at the optimizer during a run."""
 
     def __init__(self, problem: Problem, algorithm: Algorithm, seed: int, protocol: Protocol) -> None:
         self.problem, self.protocol = problem, protocol
@@ -151,7 +151,7 @@ class Simulation:
             callbacks=[self._note],
         )
         self.names = list(problem.space)
-        # Keys of four numbers, so that no ask's own (seed, k) is among them.
+        # Keys of four numbers, which differ from every ask's own (seed, k).
         self.initial_rng, self.noise_rng = (np.random.default_rng([seed, 0, 7, stream]) for stream in (1, 2))
         self.noise_std = float(np.sqrt(protocol.noise) * problem.signal.std())
         self.rows: list[tuple[float, ...]] = []
@@ -173,14 +173,14 @@ class Simulation:
             self.optimizer.tell(dict(zip(self.names, map(float, x), strict=True)), y, time=float(moment))
 
     def pursue(self, progress: Callable[[float], object]) -> None:
-        """Query after query until the time is up."""
+        """Query until the time is up."""
         duration = self.protocol.duration
         while self.clock.now() < duration:
             with self.clock.computing(self.pace.stopwatch(len(self.optimizer.dataset))):
                 trial = self.optimizer.ask(until=duration)
             if trial.time > duration or self.last_asked is None:
                 break
-            self.clock.wait_until(trial.time)  # ABO's moment may be yet to come
+            self.clock.wait_until(trial.time)  # ABO may choose a later moment
             x = np.array([trial.params[name] for name in self.names])
             f, y = self._measured(x, trial.time)
             asked = self.last_asked
@@ -191,7 +191,7 @@ class Simulation:
             progress(min(self.clock.now(), duration))
 
     def _measured(self, x: Array, moment: float) -> tuple[float, float]:
-        """The value, and what is observed of it."""
+        """The value f, and its noisy observation."""
         f = float(self.problem(x, moment / self.protocol.duration))
         return f, f + self.noise_std * float(self.noise_rng.normal())
 

@@ -1,6 +1,6 @@
 """From runs to figures: means over seeds, their errors, and normalised averages.
 
-A `summary` is a pandas frame with a row a run, as a campaign gives it: problem, algorithm, seed, average_regret, ...
+A `summary` is a pandas frame with one row per run, as campaigns give it: problem, algorithm, seed, average_regret, ...
 """
 
 from collections.abc import Sequence
@@ -25,12 +25,12 @@ class Comparison:
 
     @property
     def seeds(self) -> str:
-        """How many there really are, for captions."""
+        """The actual number of seeds, for captions."""
         low, high = int(self.counts.min(axis=None)), int(self.counts.max(axis=None))
         return f"{low} seeds" if low == high else f"{low} to {high} seeds (some runs failed)"
 
     def overlapping(self, among: Sequence[str]) -> pd.DataFrame:
-        """Whose 95 % confidence interval (Student's t) meets that of the best of its line."""
+        """Whether the 95 % confidence interval (Student's t) overlaps that of the best in its row."""
         half = self.errors * student.ppf(0.5 + 0.5 * CONFIDENCE, np.maximum(self.counts - 1, 1))
         best = self.means[list(among)].idxmin(axis=1)
         rows = np.arange(len(best))
@@ -83,7 +83,7 @@ def _in_force(frame: pd.DataFrame, values: Array, moments: Array) -> Array:
 
 
 def curve(moments: Array, traces: Sequence[Array]) -> Curve:
-    """Where all seeds have a value."""
+    """NaN where a seed has no value."""
     stacked = np.array(traces)
     error = stacked.std(axis=0, ddof=1) / np.sqrt(len(stacked)) if len(stacked) > 1 else np.zeros(stacked.shape[1])
     return Curve(moments, stacked.mean(axis=0), error)

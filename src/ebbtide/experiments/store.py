@@ -1,7 +1,6 @@
-"""Runs on disk: one Parquet file each, there as a whole or not at all."""
+"""Runs on disk: one Parquet file each, written whole or not at all."""
 
 import json
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,19 +11,20 @@ import numpy as np
 
 from ebbtide.errors import ConfigurationError
 from ebbtide.experiments.simulation import Run
+from ebbtide.files import write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ebbtide.experiments.campaign import Job
 
-ABANDONED_S = 3600.0  # after which a part of a file is nobody's
+ABANDONED_S = 3600.0  # after which an unfinished file is removed
 
 
 def as_frame(run: Run) -> "pd.DataFrame":
     """`run.frame`, and for each query l_T in seconds and when its observation was forgotten (in t; NaN: not yet).
 
-    `attrs` has the provenance, and under `summary` what a table needs.
+    `attrs` holds the provenance, and under `summary` the numbers for tables.
     """
     frame = run.frame
     queried = run.history[-len(frame) :]
@@ -52,17 +52,9 @@ def _summary(run: Run) -> dict[str, Any]:
 
 
 def write(run: Run, path: Path) -> None:
-    """Atomically: a reader, or a campaign that goes on after a kill, never meets half a file."""
+    """Write a run's frame; a reader, or a campaign resumed after a kill, never meets half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as file:
-            as_frame(run).to_parquet(file)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    write_atomically(path, as_frame(run).to_parquet(), durable=True)
 
 
 def read(path: Path) -> "pd.DataFrame":
@@ -74,7 +66,9 @@ def read(path: Path) -> "pd.DataFrame":
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"{path} cannot be read as the Parquet file of a run: {error}") from error
     if not {"problem", "algorithm", "protocol", "summary"} <= frame.attrs.keys():
-        raise ConfigurationError(f"{path} was not written by ebbtide: it does not say which run it holds")
+        raise ConfigurationError(
+            f"{path} was not written by ebbtide: it does not say which run it holds; give a file of `ebbtide run --out`"
+        )
     return frame
 
 
@@ -107,7 +101,7 @@ class Store:
         return self.folder / f"{key}.parquet"
 
     def holds(self, key: str) -> bool:
-        """Whether the run is there, and can be read: a damaged one is made again."""
+        """Whether the run is stored and readable: a damaged one is made again."""
         try:
             return "summary" in _attributes(self.path(key))
         except (OSError, ValueError, KeyError):  # pyarrow's errors are among them
@@ -120,7 +114,7 @@ class Store:
         return read(self.path(job.key))
 
     def summary(self, jobs: Sequence["Job"]) -> "pd.DataFrame":
-        """One row a run: problem, algorithm (the job's label), seed, and what came of it."""
+        """One row per run: problem, algorithm (the job's label), seed, and its results."""
         import pandas as pd
 
         rows = []

@@ -1,4 +1,4 @@
-"""Tables that print themselves: Markdown, LaTeX, HTML."""
+"""Tables as Markdown, LaTeX and HTML."""
 
 import html
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A header, rows of cells, and where the lines are: before which rows, and before which columns."""
+    """A header, rows of cells, and the rows and columns that have a line before them."""
 
     caption: str
     header: list[str]
@@ -84,14 +84,14 @@ def _html(cell: Cell) -> str:
 
 
 def short(value: float) -> str:
-    """Three digits; whole numbers from a hundred on."""
+    """Three digits; no decimals from 100 up."""
     if np.isnan(value):
         return "–"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def with_error(mean: float, error: float) -> str:
-    """The mean to the precision that its standard error gives it; without an error, three digits.
+    """The mean to the precision of its standard error; without an error, three digits.
 
     >>> with_error(1.93561, 0.0271), with_error(1283.2, 34.9), with_error(0.5, float("nan"))
     ('1.936 ± 0.027', '1,283 ± 35', '0.5')
@@ -111,7 +111,7 @@ def regret_table(
     line_before: Sequence[str] = (),
 ) -> Table:
     """Mean ± standard error; among the `main` algorithms the best in bold, those that overlap it underlined, and
-    the last line their normalised averages. The others stand behind a line. `published` figures go in brackets.
+    the last row their normalised averages. The others follow after a line. `published` figures go in brackets.
     """
     means, errors = comparison.means, comparison.errors
     others = [name for name in means.columns if name not in main]

@@ -13,6 +13,7 @@ from typing import Any
 
 from ebbtide.algorithms import Algorithm
 from ebbtide.errors import EbbtideError, SnapshotError
+from ebbtide.files import write_atomically
 from ebbtide.study import log as logs
 from ebbtide.study.definition import Definition
 from ebbtide.study.engine import Engine
@@ -35,19 +36,10 @@ def rebuild(payload: Mapping[str, Any], algorithm: Algorithm | None) -> tuple[En
 
 
 def write(path: str | os.PathLike[str], payload: Mapping[str, Any]) -> None:
-    """Write a temporary file, flush it to the disk, then rename it: there is always a complete file, old or new."""
-    path = Path(path).resolve()  # follows a link to the file itself
+    """Replace the file at `path`; it is on the disk when this returns."""
     body = _canonical(payload)
     document = {"format": FORMAT, "version": VERSION, "sha256": _digest(body), "payload": payload}
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            json.dump(document, file, allow_nan=False)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_atomically(path, json.dumps(document, allow_nan=False), durable=True)
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:

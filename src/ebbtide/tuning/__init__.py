@@ -1,4 +1,4 @@
-"""Tuning any command: fill parameters in, run it again and again, tell what it prints."""
+"""Tune any command: fill in the parameters, run it, tell the study what it prints, again and again."""
 
 from ebbtide.tuning.evaluation import Outcome, evaluator, read_metric, run_command
 from ebbtide.tuning.loop import Status, Study, duration, line, tune

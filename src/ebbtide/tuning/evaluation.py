@@ -1,4 +1,4 @@
-"""One evaluation: a command that is run, or an endpoint that is read. Whatever it does, the answer is an Outcome.
+"""One evaluation: run a command or read an endpoint. Whatever happens, the result is an Outcome.
 
 The value is the last line that is not blank: a finite number, or a JSON object with one under "value".
 """
@@ -23,21 +23,21 @@ from urllib.parse import urljoin, urlsplit, urlunsplit
 from ebbtide.checks import as_finite
 from ebbtide.tuning.template import fill, fill_url
 
-TAIL = 64 * 1024  # bytes kept of what a command says
+TAIL = 64 * 1024  # bytes kept of a command's output
 CHUNK = 64 * 1024
-LAST_READS = 32  # after the command's end: a full pipe of the largest size, not what an orphan goes on saying
+LAST_READS = 32  # after the command's end: enough for a full pipe, but not for an orphan that keeps writing
 GRACE = 1.0  # seconds between SIGTERM and SIGKILL
-DEATH = 5.0  # seconds for SIGKILL to work: it does not on another user's process, or one that waits for a dead disk
+DEATH = 5.0  # seconds for SIGKILL to work; it fails on another user's process and while a process waits for a dead disk
 SHORTEST_NAP, LONGEST_NAP = 0.001, 0.05
 LONGEST_BODY = 1024 * 1024
 REDIRECTS = 10
-LONGEST_SOCKET_WAIT = 24 * 3600.0  # a socket cannot wait for much longer than that
+LONGEST_SOCKET_WAIT = 24 * 3600.0  # sockets cannot wait much longer
 LONGEST_QUOTE = 200
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A value, or what went wrong in one line."""
+    """A value, or one line about what went wrong."""
 
     value: float | None
     problem: str | None
@@ -45,7 +45,7 @@ class Outcome:
 
 
 def evaluator(argv: Sequence[str], url: str | None, timeout: float) -> Callable[[Mapping[str, Any]], Outcome]:
-    """What the loop calls. With both, the command puts the parameters into force and the URL tells what they do."""
+    """The function that the loop calls. With both, the command applies the parameters and the URL gives the value."""
 
     def evaluate(params: Mapping[str, Any]) -> Outcome:
         if url is None:
@@ -66,7 +66,7 @@ def evaluator(argv: Sequence[str], url: str | None, timeout: float) -> Callable[
 
 
 def run_command(argv: Sequence[str], timeout: float, *, prints_value: bool = True) -> Outcome:
-    """Run a command to its end, or to the end of its time; nothing of its process group is left afterwards."""
+    """Run a command until it ends or its time is over. Nothing of its process group is left running."""
     started = time.monotonic()
     out, err = _Tail(), _Tail()
     value, complaint = None, None
@@ -93,7 +93,7 @@ class _StartError(Exception):
 
 @contextmanager
 def _running(argv: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """The command in a session of its own, which ends on the way out, whatever the way."""
+    """The command in a session of its own, which is ended however this block is left."""
     process = None
     try:
         try:
@@ -115,7 +115,7 @@ def _running(argv: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
 
 @contextmanager
 def _signals_held() -> Iterator[None]:
-    """A Ctrl-C after the fork, but before we know the child's number, would leave it running: it comes later."""
+    """Delay Ctrl-C: between the fork and the moment we know the child's PID it would leave the child running."""
     held: list[tuple[int, FrameType | None]] = []
     handlers = _handlers()
     try:
@@ -130,7 +130,7 @@ def _signals_held() -> Iterator[None]:
 
 
 def _handlers() -> dict[int, Callable[[int, FrameType | None], Any]]:
-    """What would raise here: Ctrl-C, and a SIGTERM that someone made to."""
+    """Handlers that may raise: that of Ctrl-C, and one that somebody installed for SIGTERM."""
     if threading.current_thread() is not threading.main_thread():
         return {}
     found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -138,9 +138,9 @@ def _handlers() -> dict[int, Callable[[int, FrameType | None], Any]]:
 
 
 def _listen(process: subprocess.Popen[bytes], deadline: float, out: "_Tail", err: "_Tail") -> bool:
-    """Read until the command has ended, which is the answer, or the deadline has passed.
+    """Read output until the command ends (True) or the deadline passes (False).
 
-    Not until its output has ended: something that it started may hold that open for ever.
+    Not until the output ends: a process that the command started may hold it open for ever.
     """
     with selectors.PollSelector() as pipes:
         for pipe, tail in zip(_pipes(process), (out, err), strict=True):
@@ -171,7 +171,7 @@ def _hear(pipes: selectors.BaseSelector, seconds: float) -> bool:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ask the group to end if the command has not, then end what is left of it. A second Ctrl-C shortens the grace."""
+    """Terminate the process group, then kill what is left of it. A second Ctrl-C cuts the grace short."""
     try:
         if process.poll() is None:
             _signal(process, signal.SIGTERM)
@@ -184,7 +184,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    # EPERM is what macOS says of a group of which only a zombie is left, and Linux of another user's.
+    # EPERM: on macOS only a zombie is left of the group; on Linux it belongs to another user.
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
 
@@ -204,7 +204,7 @@ def _ending(code: int) -> str:
 
 
 class _Tail:
-    """The last bytes of a stream, however much comes."""
+    """The last bytes of a stream of any length."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
@@ -231,10 +231,10 @@ class _Tail:
 
 
 def read_metric(url: str, timeout: float) -> Outcome:
-    """Read a value from an HTTP endpoint, in `timeout` seconds altogether, however slowly it answers."""
+    """Read a value from an HTTP endpoint, in at most `timeout` seconds however slowly it answers."""
     started = time.monotonic()
     fetch = _Fetch(url, timeout)
-    # In a thread of its own, because neither a deadline nor a Ctrl-C ends a name lookup.
+    # In a thread, because neither a deadline nor Ctrl-C ends a name lookup.
     thread = threading.Thread(target=fetch.run, name="ebbtide-metric", daemon=True)
     try:
         thread.start()
@@ -252,11 +252,11 @@ def read_metric(url: str, timeout: float) -> Outcome:
 
 
 class _AnswerError(Exception):
-    """An answer without a value in it."""
+    """An answer without a value."""
 
 
 class _Fetch:
-    """One GET, with its redirects, that another thread can give up."""
+    """One GET with its redirects; another thread can abandon it."""
 
     def __init__(self, url: str, timeout: float) -> None:
         self.url = url
@@ -276,14 +276,14 @@ class _Fetch:
             self.problem = self.too_slow
         except HTTPException as error:
             self.problem = f"no HTTP answer: {_reason(error)}"
-        except Exception as error:  # an endpoint can do anything, the loop goes on
+        except Exception as error:  # an endpoint can do anything; the loop continues
             self.problem = f"no answer: {_reason(error)}"
 
     def give_up(self) -> None:
         self._given_up = True
         for wire in self._sockets:
             with suppress(OSError):
-                # Not SSLSocket's own, which pulls the rug from under a read in the other thread.
+                # Not SSLSocket's own shutdown, which breaks a read in the other thread.
                 socket.socket.shutdown(wire, socket.SHUT_RDWR)
 
     def _get(self, url: str) -> bytes:
@@ -295,10 +295,10 @@ class _Fetch:
         raise _AnswerError(f"more than {REDIRECTS} redirects, the last one to {url}")
 
     def _get_once(self, url: str) -> bytes | str:
-        """The body, or where it is to be found."""
+        """The body, or the address of a redirect."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise _AnswerError(f"{url!r} is no http or https address")
+            raise _AnswerError(f"{url!r} is not an http or https address")
         kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
         with closing(kind(parts.hostname, parts.port or kind.default_port, timeout=self._timeout)) as connection:
             connection.connect()
@@ -322,7 +322,7 @@ class _Fetch:
             raise TimeoutError("given up")
 
 
-# --- what was said --------------------------------------------------------------------------------------------
+# --- values in output --------------------------------------------------------------------------------------------
 
 
 def _value_of_last_line(tail: _Tail, said: str) -> tuple[float | None, str | None]:
@@ -336,7 +336,7 @@ def _value_of_last_line(tail: _Tail, said: str) -> tuple[float | None, str | Non
 
 
 def _value_of_body(body: bytes) -> tuple[float | None, str | None]:
-    """The same rule; but a JSON object may also be spread over several lines."""
+    """The same rule, but a JSON object may also span several lines."""
     text = body.decode(errors="replace").strip()
     if not text:
         return None, "the answer is empty"
@@ -355,16 +355,16 @@ def _number(text: str) -> float | None:
     try:
         if text.startswith("{"):
             return as_finite(json.loads(text)["value"])
-        return None if "_" in text else as_finite(float(text))  # 2024_01 is no number to anyone but Python
+        return None if "_" in text else as_finite(float(text))  # only Python takes 2024_01 for a number
     except (ValueError, KeyError, RecursionError):
         return None
 
 
-_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")  # colours, and what else a terminal would obey
+_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")  # colours and other terminal commands
 
 
 def one_line(text: str, longest: int = LONGEST_QUOTE) -> str:
-    """Text from elsewhere as one short line that does nothing to a terminal."""
+    """Text from elsewhere as one short line that is safe to print on a terminal."""
     plain = _ESCAPES.sub("", text[: 10 * longest])
     words = "".join(character if character.isprintable() else " " for character in plain).split()
     line = " ".join(words)

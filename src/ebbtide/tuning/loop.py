@@ -1,4 +1,4 @@
-"""The loop: ask, evaluate, tell, for ever; at a pace, through failures, until Ctrl-C."""
+"""The loop: ask, evaluate, tell, at a given pace and through failures, until Ctrl-C."""
 
 import math
 import re
@@ -14,19 +14,19 @@ from ebbtide.records import Recommendation, Trial
 from ebbtide.tuning.evaluation import Outcome, one_line
 from ebbtide.tuning.template import written
 
-# What may be over in a minute: a full disk, a lock, a server that restarts.
+# Errors that may pass: a full disk, a lock, a server that restarts.
 PASSING = (StorageError, ServiceError)
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds before the study is tried again
-FAILURE_PACE = 1.0  # seconds from one start to the next after a failure, if no pace was given: no storm of records
-LOOK_EVERY = 1.0  # seconds between two looks at the best
-LOOK_SHARE = 0.1  # at most of the time, for a study that takes long to say what is best
+FAILURE_PACE = 1.0  # seconds between starts after a failure without a pace: failures must not fill the log
+LOOK_EVERY = 1.0  # seconds between two recommendations
+LOOK_SHARE = 0.1  # of the time at most, where a recommendation takes long
 LONGEST_DURATION = 366 * 24 * 3600.0
 
 T = TypeVar("T")
 
 
 class Study(Protocol):
-    """The verbs of eb.Optimizer that the loop needs; a `clock`, if there is one, says when a trial's moment is."""
+    """What the loop needs of eb.Optimizer. If the study has a `clock`, a trial is evaluated at its time."""
 
     def ask(self) -> Trial: ...
     def tell(self, trial: Trial, value: float | None = None, *, failed: bool = False) -> object: ...
@@ -35,15 +35,15 @@ class Study(Protocol):
 
 @dataclass(frozen=True)
 class Status:
-    """Where the loop is, after an evaluation or when the study is in trouble."""
+    """The loop's state after an evaluation, or while the study cannot be reached."""
 
     count: int = 0  # evaluations told since the start of the loop
     failed: int = 0
     trial: Trial | None = None
     outcome: Outcome | None = None
     best: Recommendation | None = None
-    problem: str | None = None  # of the latest failure, which may be an earlier one
-    trouble: str | None = None  # why nothing can be asked or told just now
+    problem: str | None = None  # of the latest failure
+    trouble: str | None = None  # why nothing can be asked or told at present
 
 
 def tune(
@@ -58,7 +58,7 @@ def tune(
 ) -> None:
     """Evaluate what the study asks for, again and again, until `stop_after` evaluations or a KeyboardInterrupt.
 
-    A start is due every `every` seconds. What overruns is followed at once, and the pace goes on from there.
+    Evaluations start every `every` seconds; after one that takes longer, the next starts at once.
     """
     rounds = _Rounds(study, evaluate, show, sleep, monotonic)
     due = monotonic()
@@ -86,7 +86,7 @@ class _Rounds:
         self.sleep, self.monotonic = sleep, monotonic
         self.status = Status()
         self._next_look = -math.inf
-        # A remote study asks its service for the time.
+        # A remote study asks its service for the time, which may fail.
         self.clock: Clock = self._patiently(lambda: getattr(study, "clock", None)) or SystemClock()
 
     def one(self) -> Outcome:
@@ -109,7 +109,7 @@ class _Rounds:
         )
 
     def _evaluate(self, trial: Trial) -> Outcome:
-        """A trial that was asked for is told, also when it is called off."""
+        """A trial that is interrupted is told as failed."""
         try:
             wait_until(self.clock, trial.time)
             return self.evaluate(dict(trial.params))
@@ -119,7 +119,7 @@ class _Rounds:
             raise
 
     def _tell(self, trial: Trial, outcome: Outcome) -> Outcome:
-        """What the study has recorded."""
+        """Tell the study; the outcome as it was recorded."""
         if (value := outcome.value) is not None:
             try:
                 self._patiently(lambda: self.study.tell(trial, value))
@@ -131,7 +131,7 @@ class _Rounds:
         return outcome
 
     def _patiently(self, action: Callable[[], T]) -> T:
-        """Try until what may pass has passed: nothing that was measured is lost."""
+        """Retry while the error may pass, so that no measurement is lost."""
         pause = FIRST_PAUSE
         while True:
             try:
@@ -142,7 +142,7 @@ class _Rounds:
             pause = min(2.0 * pause, LONGEST_PAUSE)
 
     def _best_now(self) -> Recommendation | None:
-        """Now and then, and for those who watch only: it must not hold the loop up, nor end it."""
+        """Only for display, so only now and then: it must neither delay the loop nor end it."""
         started = self.monotonic()
         nothing_known = self.status.count == self.status.failed
         if nothing_known or started < self._next_look:
@@ -191,7 +191,7 @@ def _compact(value: Any) -> str:
 
 
 def _uncertain(mean: float, std: float) -> str:
-    """Two digits of the deviation, and the mean as far."""
+    """Two digits of the deviation, and the mean to the same place."""
     if not (0.0 < std < math.inf and math.isfinite(mean)):
         return f"{_compact(mean)} ± {_compact(std)}"
     decimals = max(1 - math.floor(math.log10(std)), 0)
@@ -204,15 +204,15 @@ _UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def duration(text: str) -> float:
-    """Seconds.
+    """A duration in seconds.
 
     >>> duration("500ms"), duration("2m"), duration("1.5")
     (0.5, 120.0, 1.5)
     """
     found = re.fullmatch(r"([0-9]+\.?[0-9]*|\.[0-9]+) *(ms|s|m|h|)", text.strip())
     if found is None:
-        raise ConfigurationError(f"{text!r} is no duration: write 10s, 500ms, 2m, 1h, or seconds as a plain number")
+        raise ConfigurationError(f"{text!r} is not a duration: write 10s, 500ms, 2m, 1h, or seconds as a plain number")
     seconds = float(found[1]) * _UNITS[found[2]]
     if not 0.0 < seconds <= LONGEST_DURATION:
-        raise ConfigurationError(f"{text!r} is {seconds:g} s: give more than none and at most a year")
+        raise ConfigurationError(f"{text!r} is {seconds:g} s: give more than 0 and at most a year")
     return seconds

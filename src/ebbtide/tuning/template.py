@@ -1,7 +1,7 @@
 """Parameters filled into a command or a URL: `{name}` becomes the value, `{{` and `}}` are braces.
 
-A name that has braces itself is written with each of them doubled. No shell is involved and nothing is looked into:
-a value arrives as it is, within one argument, and is not searched for placeholders again.
+A brace within a name is doubled as well. No shell is involved: a value arrives unchanged, within one argument, and is
+not searched for placeholders again.
 """
 
 import json
@@ -23,7 +23,7 @@ def fill(argv: Sequence[str], params: Mapping[str, Any]) -> list[str]:
 
 
 def fill_url(url: str, params: Mapping[str, Any]) -> str:
-    """The same for a URL, in which a value cannot be more than a value.
+    """The same for a URL, with the values percent-encoded.
 
     >>> fill_url("http://edge-7/metric?codec={codec}", {"codec": "a&b=c"})
     'http://edge-7/metric?codec=a%26b%3Dc'
@@ -39,9 +39,9 @@ def written(value: Any) -> str:
 
 
 def check(names: Collection[str], argv: Sequence[str], url: str | None) -> None:
-    """Complain before the first evaluation of what would make all of them useless."""
+    """Refuse before the first evaluation what would make all of them useless."""
     if not argv and url is None:
-        raise ConfigurationError("there is nothing to run: give a command after --, or --metric-url")
+        raise ConfigurationError("nothing to run: give a command after --, or --metric-url")
     used: list[str] = []
     for text in [*argv, url or ""]:
         used += _used(text, names)
@@ -49,7 +49,7 @@ def check(names: Collection[str], argv: Sequence[str], url: str | None) -> None:
         _check_address(url, names)
     if idle := [name for name in names if name not in used]:
         raise ConfigurationError(
-            f"the parameters {idle} appear nowhere, so they would be tuned in vain: "
+            f"the parameters {idle} appear nowhere, so tuning them would have no effect: "
             f"write {_placeholder(idle[0])} where the value belongs, or leave them out of the space"
         )
 
@@ -75,7 +75,7 @@ def _check_address(url: str, names: Collection[str]) -> None:
     if not fine:
         raise ConfigurationError(f"{url!r} is not the address of a metric: give http://host/... or https://host/...")
     if not (example.isascii() and example.isprintable()) or " " in example:
-        raise ConfigurationError(f"{url!r}: percent-encode all but plain characters, a blank as %20")
+        raise ConfigurationError(f"{url!r}: percent-encode everything but plain ASCII characters (a space is %20)")
 
 
 def _substitute(text: str, names: Collection[str], replacement: Callable[[str], str]) -> str:
@@ -90,7 +90,7 @@ def _substitute(text: str, names: Collection[str], replacement: Callable[[str], 
             return token[0]
         raise ConfigurationError(_complaint(text, token, names))
 
-    # The longest first: where one name is the beginning of another, the other is meant.
+    # Longest first: where one name begins another, the longer one is meant.
     known = [re.escape(placeholder) for placeholder in sorted(placeholders, key=len, reverse=True)]
     return re.sub("|".join([*known, r"\{\{", r"\}\}", r"\{[^{}]*\}", r"[{}]"]), replaced, text)
 
@@ -103,7 +103,7 @@ def _complaint(text: str, token: str, names: Collection[str]) -> str:
     if len(token) == 1:
         return f"{text!r} has a lone {token!r}: write {token * 2} for a brace, or {{name}} for a parameter"
     known = ", ".join(map(_placeholder, names))
-    return f"{token} in {text!r} is no parameter: the space has {known}; for braces write {{{{ and }}}}"
+    return f"{token} in {text!r} is not a parameter: the space has {known}; for braces write {{{{ and }}}}"
 
 
 def _quoted(text: str) -> str:

@@ -16,8 +16,8 @@ MOMENTS = np.linspace(0.0, 1.0, 301)
 
 
 def over_time(title: str, runs: Mapping[str, Sequence[pd.DataFrame]], unit: str | None = None) -> Figure:
-    """Average regret and dataset size over time with their standard errors, and what was paid for what: the response
-    time against the regret at the end. `runs` are the frames of each algorithm, a frame a seed.
+    """Average regret and dataset size over time with their standard errors, and the final regret against the
+    response time. `runs` are the frames of each algorithm, one per seed.
     """
     with rc_context(style.RC):
         figure, (regret, size, cost) = style.panels(1, 3, (9.6, 2.9))
@@ -39,7 +39,7 @@ def over_time(title: str, runs: Mapping[str, Sequence[pd.DataFrame]], unit: str 
 
 
 def _band(axes: Axes, duration: float, traces: list[Array], label: str, look: style.Look) -> float:
-    """Its highest point, but for the first queries, whose average may be anything."""
+    """Draw a mean with its error; the highest point after the first queries, whose average varies widely."""
     curve = statistics.curve(duration * MOMENTS, traces)
     axes.plot(curve.moments, curve.mean, color=look.colour, linestyle=look.dashes, label=label)
     axes.fill_between(

@@ -16,7 +16,7 @@ LENGTHSCALE = "spatial lengthscale $l_S$"
 
 
 def same_distance(pairs: Sequence[Pair]) -> Figure:
-    """Figure 1: the same distance, another effect."""
+    """Figure 1: the same distance with different effects."""
     with rc_context(style.RC):
         figure, axes = style.panels(1, len(pairs), (7.2, 2.7), sharey=True)
         for panel, pair in zip(axes, pairs, strict=True):
@@ -77,7 +77,7 @@ def spatial_errors(errors: Mapping[int, SpatialError]) -> Figure:
 
 
 def criterion_errors(errors: Mapping[int, CriterionError]) -> Figure:
-    """Figure 7, with the two errors told apart, and below how well bound and truth agree on the order."""
+    """Figure 7 with the two errors separated, and below how well the bound keeps the exact order."""
     with rc_context(style.RC):
         figure, axes = style.panels(2, len(errors), (8.6, 4.8), sharex=True, sharey="row")
         above, below = axes[: len(errors)], axes[len(errors) :]
@@ -115,7 +115,7 @@ def _logarithmic(axes: Axes) -> None:
 
 
 def rank_agreement(table: pd.DataFrame) -> Figure:
-    """Spearman's correlation of bound and truth on the datasets of real runs, over time; a column a benchmark."""
+    """Spearman's correlation of bound and truth on the datasets of real runs, over time; one column per benchmark."""
     with rc_context(style.RC):
         figure, (axes,) = style.panels(1, 1, (5.6, 3.0))
         looks = [

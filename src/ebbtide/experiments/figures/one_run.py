@@ -1,4 +1,4 @@
-"""One run of the user's own: what it lost, where it looked, what it remembered, how long it took."""
+"""One run: its values, its queries, the size of its dataset and its response times."""
 
 import re
 
@@ -11,7 +11,7 @@ from ebbtide.experiments.figures import style
 
 
 def one_run(frame: pd.DataFrame) -> Figure:
-    """From a frame that `store.read` gave."""
+    """For a frame from `store.read`."""
     about, seconds = frame.attrs, frame["t"] * frame.attrs["protocol"]["duration"]
     coordinates = [name for name in frame.columns if re.fullmatch(r"x\d+", name)]
     with rc_context(style.RC):

@@ -1,7 +1,8 @@
-"""One look for all figures: Okabe and Ito's colours, which the colour-blind can tell apart, and a line style and a
-marker of its own for each algorithm, so that grey print tells them apart as well.
+"""One style for all figures: Okabe and Ito's colours, which colour-blind readers can tell apart, and a line style and
+marker for each algorithm, which work in grey print too.
 """
 
+import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from ebbtide.files import write_atomically
 
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
     *("#000000", "#E69F00", "#56B4E9", "#009E73"),
@@ -63,7 +66,7 @@ _SPARE = [
 
 
 def look(label: str, others: list[str]) -> Look:
-    """An algorithm's own; one of yours takes the next spare one."""
+    """The look of an algorithm; a user's own takes the next spare one."""
     if label in LOOKS:
         return LOOKS[label]
     strangers = [name for name in dict.fromkeys(others) if name not in LOOKS]
@@ -71,7 +74,7 @@ def look(label: str, others: list[str]) -> Look:
 
 
 def panels(rows: int, columns: int, size: tuple[float, float], **options: Any) -> tuple[Figure, list[Axes]]:
-    """A figure without a window, and its axes one after the other."""
+    """A figure without a window, and its axes row by row."""
     with rc_context(RC):
         figure = Figure(figsize=size, layout="constrained")
         grid = figure.subplots(rows, columns, squeeze=False, **options)
@@ -79,10 +82,16 @@ def panels(rows: int, columns: int, size: tuple[float, float], **options: Any) -
 
 
 def save(figure: Figure, path: Path) -> Path:
-    """As PNG and PDF, whose endings are added to the path; the PNG's path."""
+    """Write a PNG and a PDF, with the suffixes added to the path; returns the PNG's path."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    png, pdf = (path.with_name(path.name + suffix) for suffix in (".png", ".pdf"))
+    _write(figure, path.with_name(f"{path.name}.pdf"), metadata={"CreationDate": None})
+    figure.set_layout_engine("none")  # it has been laid out: once is enough for both
+    return _write(figure, path.with_name(f"{path.name}.png"))
+
+
+def _write(figure: Figure, path: Path, **options: Any) -> Path:
+    drawn = io.BytesIO()
     with rc_context(RC):
-        figure.savefig(pdf, metadata={"CreationDate": None})
-        figure.savefig(png)
-    return png
+        figure.savefig(drawn, format=path.suffix[1:], **options)
+    write_atomically(path, drawn.getvalue())
+    return path

@@ -1,9 +1,9 @@
-"""The paper's evidence, one module each: what to run, what to draw from it, and what it says.
+"""The paper's tables and figures, one module each: which runs to make, what to draw, and what to conclude.
 
     studio = Studio(Path("paper"), quick=True)
-    section = SECTIONS["table"](studio)        # writes its files below the folder, and returns what a report shows
+    section = SECTIONS["table"](studio)        # writes its files into the folder and returns what the report shows
 
-All sections share the folder `runs`: what one has computed, the next one reads.
+All sections share the folder `runs`, so that no run is made twice.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Figures 6 and 7: how far the bound is from the truth, in space alone, as a ratio, and in order."""
+"""Figures 6 and 7: how far the bound is from the exact criterion, in space alone, as a ratio, and in order."""
 
 import numpy as np
 import pandas as pd

@@ -43,7 +43,9 @@ def make(studio: Studio) -> Section:
     for problem in PROBLEMS:
         frames = studio.frames([job for job in wanted if job.benchmark == problem])
         figure = comparison.over_time(f"{problem}, ARD kernel", frames)
-        pictures.append((studio.save_figure(figure, f"ard-{problem}"), f"{problem} with one lengthscale a coordinate."))
+        pictures.append(
+            (studio.save_figure(figure, f"ard-{problem}"), f"{problem} with one lengthscale per coordinate.")
+        )
     order = regret.means[list(paper.ALGORITHMS)].rank(axis=1)["w-dbo"]
     places = ", ".join(f"{problem}: {int(order[problem])}" for problem in PROBLEMS)
     return Section("ARD kernel", [f"W-DBO's place among the six with this kernel: {places}."], [regrets], pictures)

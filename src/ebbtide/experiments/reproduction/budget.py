@@ -58,6 +58,6 @@ def _row(label: str, runs: pd.DataFrame, frames: list[pd.DataFrame]) -> list[Cel
 
 
 def _grown(frame: pd.DataFrame, duration: float) -> float:
-    """∫ dt/l_T over the run: the exponent that the budget grew by, at most 1 an ask."""
+    """∫ dt/l_T over the run: the exponent that the budget grew by, at most 1 per ask."""
     elapsed = np.diff(duration * frame["t"].to_numpy())
     return float(np.minimum(elapsed / frame["timescale_s"].to_numpy()[:-1], 1.0).sum())

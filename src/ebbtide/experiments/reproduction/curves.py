@@ -18,7 +18,7 @@ def make(studio: Studio) -> Section:
             figure = comparison.over_time(name, frames, UNITS.get(name))
             pictures.append((studio.save_figure(figure, f"curves-{name}"), f"{name} ({studio.scale})."))
     text = (
-        "Mean over the seeds; shaded, or as a cross, the standard error. ABO's response time is without its waiting. "
+        "Mean over the seeds; shaded, or as a cross, the standard error. ABO's response time does not include its "
+        "waiting. ET-GP-UCB coincides with GP-UCB where it never resets."
     )
-    text += "ET-GP-UCB lies upon GP-UCB where it never resets."
     return Section("Over time", [text], pictures=pictures)

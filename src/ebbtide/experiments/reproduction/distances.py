@@ -13,7 +13,7 @@ def make(studio: Studio) -> Section:
     pictures = [
         (
             studio.save_figure(criterion.same_distance(same), "distance"),
-            "The same distance, another effect (Figure 1).",
+            "The same distance with different effects (Figure 1).",
         ),
         (
             studio.save_figure(criterion.normalised_distances(ratios), "distance-normalised"),

@@ -1,4 +1,4 @@
-"""One HTML page with everything in it: opens anywhere, fetches nothing."""
+"""One self-contained HTML page."""
 
 import base64
 import html
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ebbtide.experiments.reproduction.studio import Section, Studio
+from ebbtide.files import write_atomically
 from ebbtide.version import __version__
 
 _STYLE = """
@@ -31,7 +32,7 @@ def write_report(studio: Studio, sections: Mapping[str, Section], name: str = "r
     links = " ".join(f'<a href="#{name}">{html.escape(section.title)}</a>' for name, section in sections.items())
     about = f"ebbtide {__version__}; {studio.scale}."
     if studio.quick:
-        about += " A quick look: it shows that everything works, and proves nothing."
+        about += " A quick version: it shows that everything works, but proves nothing."
     body = "\n".join(_section(name, section) for name, section in sections.items())
     failed = "".join(f"<pre>{html.escape(failure.traceback)}</pre>" for failure in studio.failures)
     trouble = f'<h2 id="failures">Runs that failed</h2>{failed}' if failed else ""
@@ -43,7 +44,7 @@ def write_report(studio: Studio, sections: Mapping[str, Section], name: str = "r
     )
     path = studio.out / f"{name}.html"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page, encoding="utf-8")
+    write_atomically(path, page)
     return path
 
 

@@ -1,4 +1,4 @@
-"""Figure 3: how much does α matter, and is a quarter the sweet spot?"""
+"""Figure 3: how much α matters, and whether 0.25 is the best value."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ ALONE = "eggholder"
 
 
 def _contender(alpha: float) -> str | Algorithm:
-    """W-DBO; with its own α by name, so that the runs are those of the table."""
+    """W-DBO with this α; its default by name, so that the runs are shared with the table."""
     if alpha == WassersteinBudget().alpha:
         return "w-dbo"
     return replace(algorithms.get("w-dbo"), staleness=WassersteinBudget(alpha=alpha))

@@ -1,4 +1,4 @@
-"""What every section works with: runs, a folder, and the scale of it all."""
+"""What every section uses: runs, a folder, and the scale of the reproduction."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +15,10 @@ from ebbtide.experiments.figures import style
 from ebbtide.experiments.protocol import Protocol
 from ebbtide.experiments.store import Store
 from ebbtide.experiments.tables import Table
+from ebbtide.files import write_atomically
+
+QUICK, QUICK_SEEDS = Protocol(duration=40.0), 2
+PAPERS_SEEDS = 10
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,7 @@ class Section:
 
 
 class IncompleteError(EbbtideError):
-    """A section that lacks runs is not made: a table with holes misleads."""
+    """Runs of a section failed, so it is left out: a table with gaps would mislead."""
 
 
 @dataclass
@@ -38,7 +42,7 @@ class Studio:
     out: Path
     quick: bool = False
     wanted_seeds: int | None = None
-    also: Mapping[str, str | Algorithm] = field(default_factory=dict)  # beside the seven, in the table and the curves
+    also: Mapping[str, str | Algorithm] = field(default_factory=dict)  # in the table and the curves, after the seven
     scheduler: str | None = None
     watch: Callable[[str, Tally], object] = lambda what, tally: None
     failures: list[Failure] = field(default_factory=list)
@@ -49,11 +53,11 @@ class Studio:
 
     @property
     def seeds(self) -> int:
-        return self.wanted_seeds or (2 if self.quick else 10)
+        return self.wanted_seeds or (QUICK_SEEDS if self.quick else PAPERS_SEEDS)
 
     @property
     def protocol(self) -> Protocol:
-        return Protocol(duration=40.0) if self.quick else Protocol()
+        return QUICK if self.quick else Protocol()
 
     def lasting(self, share: float) -> Protocol:
         """The protocol with another duration."""
@@ -71,7 +75,8 @@ class Studio:
         self.failures += campaign.failures
         if campaign.failures:
             raise IncompleteError(
-                f"{len(campaign.failures)} of the runs of `{what}` failed: it is not made without them"
+                f"{len(campaign.failures)} of the runs of `{what}` failed, so this section is left out; "
+                "see their tracebacks below"
             )
         return campaign.summary
 
@@ -90,12 +95,12 @@ class Studio:
         """As Markdown and LaTeX."""
         folder = self.out / "tables"
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{name}.md").write_text(table.markdown(), encoding="utf-8")
-        (folder / f"{name}.tex").write_text(table.latex(), encoding="utf-8")
+        write_atomically(folder / f"{name}.md", table.markdown())
+        write_atomically(folder / f"{name}.tex", table.latex())
         return table
 
     def save_data(self, data: pd.DataFrame, name: str, *, index: bool = False) -> None:
         """As CSV."""
         folder = self.out / "tables"
         folder.mkdir(parents=True, exist_ok=True)
-        data.to_csv(folder / f"{name}.csv", index=index, lineterminator="\n")
+        write_atomically(folder / f"{name}.csv", data.to_csv(index=index, lineterminator="\n"))

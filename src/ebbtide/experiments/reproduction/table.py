@@ -24,7 +24,7 @@ def make(studio: Studio) -> Section:
 
 
 def from_summary(studio: Studio, summary: pd.DataFrame) -> Section:
-    """Everything from the compact results alone."""
+    """The section from the summary alone, without the runs."""
     regret = statistics.compare(summary, "average_regret")
     tables = {
         "regret": regret_table(

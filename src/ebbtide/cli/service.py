@@ -1,9 +1,10 @@
-"""`ebbtide serve`, `dashboard` and `report`."""
+"""`ebbtide serve`, `dashboard`, `report` and `upgrade`."""
 
+import warnings
 from pathlib import Path
 
 from ebbtide.cli.requirements import need
-from ebbtide.errors import ConfigurationError, StorageError
+from ebbtide.errors import ConfigurationError, EbbtideWarning, StorageError
 from ebbtide.study.storage import Storage
 from ebbtide.study.storage.database import PREFIX
 
@@ -36,17 +37,27 @@ def report(file: str, name: str | None, out: Path) -> None:
     print(f"wrote {out} ({out.stat().st_size / 1e6:.1f} MB)")
 
 
+def upgrade(file: str, copy: bool) -> None:
+    with warnings.catch_warnings(record=True) as notices:  # where the copy is
+        warnings.simplefilter("always", EbbtideWarning)
+        before, after = Storage.upgrade(_url(file), copy=copy)
+    for notice in notices:
+        print(notice.message)
+    if not notices:
+        print(f"{file} has schema version {after}" + ("" if before == after else f" now; it had {before}"))
+
+
 def _url(file: str) -> str:
-    """People give the file, or the URL that they gave to the others."""
+    """The file may be given as a path, or as the URL that other commands take."""
     url = file if file.startswith(PREFIX) else f"{PREFIX}{file}"
     if not Path(url.removeprefix(PREFIX)).is_file():
-        raise StorageError(f"{url.removeprefix(PREFIX)} is no file; give the database of the studies, such as tuner.db")
+        raise StorageError(f"{url.removeprefix(PREFIX)} is no file: give the database of the studies, such as tuner.db")
     return url
 
 
 def _only(names: list[str], file: str) -> str:
     if not names:
-        raise ConfigurationError(f"{file} holds no study yet")
+        raise ConfigurationError(f"{file} holds no studies; `ebbtide create` adds one")
     if len(names) > 1:
         raise ConfigurationError(f"{file} holds {len(names)} studies: choose one with --name ({', '.join(names[:10])})")
     return names[0]

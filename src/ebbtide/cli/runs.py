@@ -1,5 +1,6 @@
-"""`ebbtide run`: a table of what each algorithm lost, with a progress bar on the way."""
+"""`ebbtide run`: runs one after the other, and a table of the regrets. `ebbtide plot`: a figure of each run."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -37,7 +38,7 @@ def run(benchmark: str, algorithms: list[str], seeds: int, protocol: Protocol, o
 
 
 def _prepare(out: Path) -> None:
-    """Complain before the work, not after it."""
+    """Fail before the work, not after it."""
     need("pandas", "pyarrow")
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -50,7 +51,7 @@ def _table(benchmark: str, runs: dict[str, list[Run]], protocol: Protocol) -> Ta
     plural = "" if seeds == 1 else "s"
     title = f"{benchmark}: {seeds} run{plural} of {protocol.duration:g} s, {protocol.compute}"
     caption = (
-        "Means over the seeds, ± standard error. Average regret: over the queries; over time: of the query in force. "
+        "Means over the seeds ± standard error. Average regret: over the queries. Over time: of the query in force. "
         "Size: active observations. Response: seconds from ask to query."
     )
     table = Table(title=title, caption=caption)
@@ -73,3 +74,13 @@ def _with_error(values: list[float]) -> str:
     if len(values) == 1:
         return f"{values[0]:.4g}"
     return f"{fmean(values):.4g} ± {stdev(values) / len(values) ** 0.5:.2g}"
+
+
+def plot(files: Sequence[Path]) -> None:
+    need("matplotlib", "pandas", "pyarrow")
+    from ebbtide.experiments.figures import style
+    from ebbtide.experiments.figures.one_run import one_run
+
+    for path in files:
+        picture = style.save(one_run(store.read(path)), path.with_name(path.stem))
+        Console().print(f"{picture} and {picture.with_suffix('.pdf').name}", soft_wrap=True, highlight=False)

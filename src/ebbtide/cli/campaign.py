@@ -1,4 +1,4 @@
-"""`ebbtide compare` and `ebbtide reproduce`: campaigns with a board that shows where they stand."""
+"""`ebbtide compare` and `ebbtide reproduce`: campaigns, with a display of their progress."""
 
 import importlib
 import os
@@ -20,12 +20,13 @@ from ebbtide.cli.requirements import need
 from ebbtide.errors import ConfigurationError, EbbtideError
 from ebbtide.experiments import Protocol
 from ebbtide.experiments.campaign import Failure, Tally, conduct, grid
+from ebbtide.files import write_atomically
 
-QUIET_S = 30.0  # between two lines where there is no terminal
+QUIET_S = 30.0  # between two lines without a terminal
 
 
-class Board:
-    """Done, failed, running, time left; on a terminal a bar that moves, else a line every now and then."""
+class CampaignProgress:
+    """Runs done, failed and running, and the time left: a bar on a terminal, else a line now and then."""
 
     def __init__(self) -> None:
         self.console = Console(stderr=True)
@@ -38,7 +39,7 @@ class Board:
             TextColumn("left:"),
             TimeRemainingColumn(),
         )
-        # A run may take ten minutes: the time left is judged by the last hour, not the last half minute.
+        # A run may take ten minutes: estimate the time left from the last hour, not the last half minute.
         self.bar = Progress(
             *columns, console=self.console, disable=not self.console.is_terminal, speed_estimate_period=3600.0
         )
@@ -78,11 +79,11 @@ class Board:
 
 @contextmanager
 def _safe(out: Path) -> Iterator[None]:
-    """A campaign that is interrupted has lost only what was running."""
+    """Ctrl-C loses only the runs in progress."""
     try:
         yield
     except KeyboardInterrupt:
-        sys.stderr.write(f"\nStopped. What was finished is in {out}; the same command goes on from there.\n")
+        sys.stderr.write(f"\nStopped. Finished runs are in {out}; run the same command again to continue.\n")
         sys.exit(130)
 
 
@@ -95,17 +96,17 @@ def compare(
     from ebbtide.experiments.tables import regret_table
 
     jobs = grid([problem(name) for name in problems], labelled(contenders), seeds, protocol)
-    with Board() as board, _safe(out):
+    with CampaignProgress() as progress, _safe(out):
         campaign = conduct(
-            jobs, Store(out / "runs"), scheduler=scheduler, watch=lambda tally: board.show("compare", tally)
+            jobs, Store(out / "runs"), scheduler=scheduler, watch=lambda tally: progress.show("compare", tally)
         )
     if len(campaign.summary):
         regret = statistics.compare(campaign.summary, "average_regret")
         caption = f"Average regret ± standard error; {regret.seeds}, {protocol.duration:g} s, {protocol.compute}"
         table = regret_table(regret, caption, main=list(regret.means.columns))
-        (out / "regret.md").write_text(table.markdown(), encoding="utf-8")
-        (out / "regret.tex").write_text(table.latex(), encoding="utf-8")
-        campaign.summary.to_csv(out / "runs.csv", index=False, lineterminator="\n")
+        write_atomically(out / "regret.md", table.markdown())
+        write_atomically(out / "regret.tex", table.latex())
+        write_atomically(out / "runs.csv", campaign.summary.to_csv(index=False, lineterminator="\n"))
         Console().print(_screen(table))
         Console(stderr=True).print(f"Written to {out}: runs/, runs.csv, regret.md, regret.tex", soft_wrap=True)
     _report(campaign.failures)
@@ -115,26 +116,26 @@ def reproduce(what: str, out: Path, quick: bool, seeds: int | None, also: Sequen
     need("distributed", "matplotlib", "pandas", "pyarrow")
     from ebbtide.experiments.reproduction import SECTIONS, IncompleteError, Studio, write_report
 
-    with Board() as board, _safe(out):
-        studio = Studio(out, quick, seeds, labelled(also), scheduler, board.show)
+    with CampaignProgress() as progress, _safe(out):
+        studio = Studio(out, quick, seeds, labelled(also), scheduler, progress.show)
         names = list(SECTIONS) if what == "all" else [what]
         sections = {}
         for name in names:
-            board.console.print(f"[bold]{name}[/bold]")
+            progress.console.print(f"[bold]{name}[/bold]")
             try:
                 sections[name] = section = SECTIONS[name](studio)
             except IncompleteError as error:
-                board.console.print(f"  {error}", soft_wrap=True, highlight=False)
+                progress.console.print(f"  {error}", soft_wrap=True, highlight=False)
                 continue
             for text in section.paragraphs:
-                board.console.print(f"  {text}", soft_wrap=True, highlight=False)
+                progress.console.print(f"  {text}", soft_wrap=True, highlight=False)
         report = write_report(studio, sections, "report" if what == "all" else f"report-{what}")
-    Console(stderr=True).print(f"Figures, tables and a page with all of it: {report}", soft_wrap=True)
+    Console(stderr=True).print(f"Figures and tables are in {out}; {report} shows them all", soft_wrap=True)
     _report(studio.failures)
 
 
 def _report(failures: Sequence[Failure]) -> None:
-    """Each failing run with its traceback, at the end, where it is seen."""
+    """Print the traceback of each failed run, last, where it is seen."""
     for failure in failures:
         job = failure.job
         sys.stderr.write(f"\nFailed: {job.label} on {job.benchmark}, seed {job.seed}\n{failure.traceback}")
@@ -147,12 +148,12 @@ def _report(failures: Sequence[Failure]) -> None:
 
 
 def labelled(names: Sequence[str]) -> dict[str, str | Algorithm]:
-    """Algorithms by name, or as `module:attribute` of one's own."""
+    """Algorithms by name, or as `module:attribute` for the user's own."""
     return {name: name if ":" not in name else _own(name, Algorithm, "an eb.Algorithm") for name in names}
 
 
 def problem(name: str) -> str | Problem:
-    """A benchmark by name, or as `module:attribute` of one's own."""
+    """A benchmark by name, or as `module:attribute` for the user's own."""
     if ":" in name:
         own: Problem = _own(name, Problem, "an eb.benchmarks.Problem")
         return own
@@ -169,7 +170,9 @@ def _own(name: str, kind: type, wanted: str) -> Any:
     except EbbtideError:
         raise
     except Exception as error:
-        raise ConfigurationError(f"{name}: could not be imported ({type(error).__name__}: {error})") from error
+        raise ConfigurationError(
+            f"{name} could not be imported ({type(error).__name__}: {error}); give MODULE:ATTRIBUTE"
+        ) from error
     if not isinstance(found, kind):
         raise ConfigurationError(f"{name} is {found!r}, not {wanted}")
     return found

@@ -6,9 +6,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from helpers.studies import column, python, tiny, url
 
 import ebbtide as eb
+from ebbtide.cli.commands import ebbtide
 from ebbtide.study.storage import Storage, schema
 
 SECOND = """
@@ -143,3 +145,22 @@ def test_two_processes_that_upgrade_at_once_upgrade_once(file, next_version):
     assert column(file, "PRAGMA user_version") == [2]
     assert column(file, "SELECT count(*) FROM tells") == [5]
     assert len(list(file.parent.glob("s.db.v1*"))) == 1
+
+
+def test_the_command_says_what_it_did(file, next_version):
+    runner = CliRunner()
+    said = runner.invoke(ebbtide, ["upgrade", str(file)])
+    assert said.exit_code == 0
+    assert f"upgraded from schema version 1 to 2; the old file is kept as {file}.v1" in said.output
+    again = runner.invoke(ebbtide, ["upgrade", url(file)])
+    assert again.output == f"{url(file)} has schema version 2\n"
+    missing = runner.invoke(ebbtide, ["upgrade", str(file.with_name("mistyped.db"))])
+    assert missing.exit_code == 1
+    assert "mistyped.db" in missing.output
+    assert not file.with_name("mistyped.db").exists()
+
+
+def test_the_command_keeps_no_copy_if_told_so(file, next_version):
+    said = CliRunner().invoke(ebbtide, ["upgrade", str(file), "--no-copy"])
+    assert said.output == f"{file} has schema version 2 now; it had 1\n"
+    assert [path.name for path in file.parent.glob("s.db*")] == ["s.db"]

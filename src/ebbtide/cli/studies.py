@@ -1,4 +1,4 @@
-"""`ebbtide create`, `ask`, `tell`, `recommend`: a study in a file or of a service, in the service's own words."""
+"""`ebbtide create`, `ask`, `tell`, `recommend`: a study in a file or on a service, in the service's JSON."""
 
 import json
 import tomllib
@@ -21,12 +21,12 @@ def is_service(storage: str) -> bool:
 
 
 def opened(storage: str, name: str, token: str | None) -> Optimizer | RemoteStudy:
-    """A study that is there."""
+    """An existing study."""
     return Client(storage, token).study(name) if is_service(storage) else Optimizer.open(storage, name)
 
 
 def space_of(path: Path) -> Space:
-    """The space that a TOML or JSON file describes, in the service's words: a table for each parameter."""
+    """The space that a TOML or JSON file describes: a table for each parameter, as the service takes it."""
     try:
         text = path.read_text(encoding="utf-8")
         description = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
@@ -44,7 +44,7 @@ def define(
     algorithm: str,
     seed: int | None,
 ) -> Optimizer | RemoteStudy:
-    """A study that is made, or is there and is defined like this."""
+    """A new study, or the existing one if it is defined in the same way."""
     if not is_service(storage):
         return Optimizer(space, direction=direction, algorithm=algorithm, seed=seed, storage=storage, name=name)
     return Client(storage, token).create_or_open(name, space, direction=direction, algorithm=algorithm, seed=seed)
@@ -74,7 +74,7 @@ def tell(
     key: str | None,
 ) -> None:
     if (trial_id is None) == (params is None):
-        raise ConfigurationError("give either --id, of a trial, or --params, as JSON")
+        raise ConfigurationError("give either --id (of a trial) or --params (as JSON)")
     with closing(opened(storage, name, token)) as study:
         told = study.trial(trial_id) if trial_id is not None else _parsed(params or "")
         study.tell(told, value, failed=failed, time=time, key=key)
