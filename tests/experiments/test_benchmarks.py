@@ -1,4 +1,5 @@
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -87,7 +88,7 @@ def test_no_sampled_value_is_above_the_optimum(name):
 @pytest.mark.slow
 def test_a_function_that_has_a_shipped_name_does_not_get_its_optimum():
     class Hartmann3(eb.benchmarks.Problem):
-        bounds = [[0.0, 1.0], [0.0, 1.0]]  # noqa: RUF012
+        bounds = [[0.0, 1.0], [0.0, 1.0]]  # type: ignore[assignment]  # noqa: RUF012
 
         def values(self, X, t):
             return -((X[:, 0] - t) ** 2) - X[:, 1]
@@ -124,7 +125,7 @@ CLASSICS = {
 
 @pytest.mark.parametrize("name", CLASSICS)
 def test_the_classics_have_their_published_minimum(name):
-    problem = eb.benchmarks.get(name)
+    problem: Any = eb.benchmarks.get(name)
     (*x, z_t), minimum = CLASSICS[name]
     t = (z_t - problem.low) / (problem.high - problem.low)
     assert -problem(x, t) == pytest.approx(minimum, abs=2e-3)
@@ -142,7 +143,7 @@ def test_the_switching_camel_changes_its_coordinates_at_minus_one_half():
 
 def test_the_wlan_is_shannons_formula():
     """One user at one moment, by hand: distances, losses, SINR."""
-    problem = eb.benchmarks.get("wlan")
+    problem: Any = eb.benchmarks.get("wlan")
     x, t = np.array([10.0, 1.5, 200.0, 40.0]), 0.37
     total = 0.0
     for user in problem.positions(np.array([t]))[0]:
@@ -159,7 +160,7 @@ def test_the_wlan_is_shannons_formula():
 
 
 def test_the_wlans_users_walk():
-    problem = eb.benchmarks.get("wlan")
+    problem: Any = eb.benchmarks.get("wlan")
     seconds = np.linspace(0.0, 600.0, 1201)
     places = problem.positions(seconds / 600.0)
     assert places.shape == (1201, 18, 2)
@@ -182,19 +183,19 @@ def test_the_field_of_temperature_passes_through_the_motes():
 
 
 def test_nowhere_is_it_warmer_than_at_a_mote_by_much():
-    problem = eb.benchmarks.get("temperature")
+    problem: Any = eb.benchmarks.get("temperature")
     for t in (0.1, 0.45, 0.55, 0.9):
         assert problem.optimum(t) < problem(problem.motes, t).max() + 1.0
 
 
 def test_every_day_is_an_instance_of_its_own():
-    days = [eb.benchmarks.get("temperature", day=day) for day in DAYS]
+    days: list[Any] = [eb.benchmarks.get("temperature", day=day) for day in DAYS]
     assert len({day.optimum(0.5) for day in days}) == 5
     assert len(days[4].motes) == 51  # one of the 52 was failing on the last day
 
 
 def test_moving_peaks_are_branke_s():
-    problem = eb.benchmarks.get("moving-peaks")
+    problem: Any = eb.benchmarks.get("moving-peaks")
     assert problem.heights.shape == (61, 10)
     assert (problem.heights[0] == 50.0).all()
     assert ((problem.heights >= 30.0) & (problem.heights <= 70.0)).all()

@@ -23,6 +23,7 @@ import threading
 import time
 import uuid
 from pathlib import Path
+from typing import Any
 
 import ebbtide as eb
 
@@ -34,34 +35,34 @@ CHECK_EVERY = 10  # kills
 class Nursery:
     """A process without threads, which forks the services."""
 
-    def __init__(self, storage, port):
+    def __init__(self, storage: str, port: int) -> None:
         command = [sys.executable, __file__, "--nursery", storage, str(port)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def _order(self, order):
+    def _order(self, order: str) -> None:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
         self.process.stdin.write(f"{order}\n")
         self.process.stdin.flush()
         assert self.process.stdout.readline() == "done\n"
 
-    def start(self):
+    def start(self) -> None:
         self._order("start")
 
-    def kill(self):
+    def kill(self) -> None:
         """When this returns, the service is dead and its port is free."""
         self._order("kill")
 
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
-        self.process.stdout.close()
+    def close(self) -> None:
+        self.process.communicate()  # closes its input, which ends it
 
 
-def nursery(storage, port):
+def nursery(storage: str, port: int) -> None:
     from ebbtide.service import app, serve, workers
 
     workers.NICENESS = 0  # a worker that yields to the clients would make them wait for ever
     app.VIEWER_AFTER_S = 3600.0  # nobody looks at the dashboard
-    child = None
+    child = 0
     for order in sys.stdin:
         if order == "start\n":
             child = os.fork()
@@ -80,15 +81,17 @@ def nursery(storage, port):
 class Caller(threading.Thread):
     """A client that asks and tells until it is stopped, and remembers what was confirmed."""
 
-    def __init__(self, url, number, stop, long):
+    def __init__(self, url: str, number: int, stop: threading.Event, long: threading.Event) -> None:
         super().__init__()
         self.client = eb.Client(url, patience=math.inf)  # an ask may have to wait for a service that lives long enough
         self.study = eb.client.RemoteStudy(self.client, f"s{number % STUDIES}")
         self.random, self.stop = random.Random(number), stop
         self.asks, self.long = number < ASKERS, long
-        self.told, self.asked, self.error = {}, [], None
+        self.told: dict[str, float] = {}
+        self.asked: list[str] = []
+        self.error: Exception | None = None
 
-    def run(self):
+    def run(self) -> None:
         try:
             while not self.stop.is_set():
                 self.tell_something()
@@ -99,20 +102,20 @@ class Caller(threading.Thread):
         finally:
             self.client.close()
 
-    def tell_something(self):
+    def tell_something(self) -> None:
         key, value = str(uuid.UUID(int=self.random.getrandbits(128))), self.random.random()
         self.study.tell({"x": self.random.random()}, value, key=key)
         self.told[key] = value
         time.sleep(0.002)  # for the other clients
 
-    def ask_and_tell(self):
+    def ask_and_tell(self) -> None:
         trial, value = self.study.ask(), self.random.random()
         self.asked.append(trial.id)
         self.study.tell(trial, value)
         self.told[trial.id] = value
 
 
-def stored(path, study):
+def stored(path: Path, study: str) -> dict[str, list[float]]:
     """The values of one study by key or trial."""
     database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
     try:
@@ -123,16 +126,16 @@ def stored(path, study):
     finally:
         database.close()
     assert verdict == "ok", verdict
-    found = {}
+    found: dict[str, list[float]] = {}
     for key, value in rows:
         found.setdefault(str(key), []).append(value)
     return found
 
 
-def check(path, callers, finished):
+def check(path: Path, callers: list[Caller], finished: bool) -> None:
     """Every confirmed tell is stored once; when all clients have finished, nothing else is."""
     for number in range(STUDIES):
-        confirmed = {}
+        confirmed: dict[str, float] = {}
         for caller in callers[number::STUDIES]:
             confirmed |= dict(caller.told)  # a copy, made before the file is read
         found = stored(path, f"s{number}")
@@ -144,7 +147,7 @@ def check(path, callers, finished):
             assert len(set(caller.asked)) == len(caller.asked), "an id was given twice"
 
 
-def unleash(folder, kills, seed=0, progress=False):
+def unleash(folder: Path, kills: int, seed: int = 0, progress: bool = False) -> dict[str, int]:
     path = folder / "chaos.db"
     port = _free_port()
     url = f"http://127.0.0.1:{port}"
@@ -195,14 +198,14 @@ def unleash(folder, kills, seed=0, progress=False):
     }
 
 
-def _wait_for_an_answer(callers, most=60.0):
+def _wait_for_an_answer(callers: list[Caller], most: float = 60.0) -> None:
     """Until an ask has been answered."""
     answered, deadline = sum(len(caller.asked) for caller in callers), time.monotonic() + most
     while sum(len(caller.asked) for caller in callers) == answered and time.monotonic() < deadline:
         time.sleep(0.01)
 
 
-def _free_port():
+def _free_port() -> Any:
     import socket
 
     with socket.socket() as probe:
@@ -210,7 +213,7 @@ def _free_port():
         return probe.getsockname()[1]
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)

@@ -11,10 +11,15 @@ fail; `after_power_cut` returns what a real disk may hold if the power was cut a
 import itertools
 import sqlite3
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import apsw
+import numpy as np
+
+from ebbtide.study.storage.database import Mode
 
 SECTOR = 512
 NAMES = apsw.mapping_result_codes | apsw.mapping_extended_result_codes
@@ -43,7 +48,7 @@ class Done:
 
 
 class Disk(apsw.VFS):
-    def __init__(self, folder, checkpoint_pages=None, synchronous=None):
+    def __init__(self, folder: Path, checkpoint_pages: int | None = None, synchronous: str | None = None) -> None:
         self.name = f"faulty-{next(_names)}"
         super().__init__(self.name, base="")
         self.folder, self.checkpoint_pages, self.synchronous = Path(folder), checkpoint_pages, synchronous
@@ -51,20 +56,21 @@ class Disk(apsw.VFS):
         self.files: dict[str, int] = {}
         self.numbers = itertools.count()
         self.counted = 0  # writes, syncs and truncations
-        self.at, self.error, self.lasting = None, "EIO", False
-        self.unheard = False  # during a checkpoint or a close, whose errors SQLite does not report
-        self.struck: list[tuple[str, bool]] = []  # kind, and whether it had to be reported
+        self.at: int | None = None
+        self.error, self.lasting = "EIO", False
+        self.unheard = False  # in a checkpoint or in closing, whose errors SQLite keeps for itself
+        self.struck: list[tuple[str, bool]] = []  # kind, and whether it had to be heard of
 
     # --- faults -------------------------------------------------------------------------------------------
 
-    def fail(self, at, error, lasting):
+    def fail(self, at: int, error: str, lasting: bool) -> None:
         """Let the operation number `at` from now on fail; if `lasting`, all after it too, until healed."""
         self.counted, self.at, self.error, self.lasting, self.struck = 0, at, error, lasting, []
 
-    def heal(self):
+    def heal(self) -> None:
         self.at = None
 
-    def count(self, kind):
+    def count(self, kind: str) -> None:
         """Count an operation; raise an error if it is to fail."""
         number, self.counted = self.counted, self.counted + 1
         if self.at is not None and (number == self.at or (self.lasting and number > self.at)):
@@ -73,13 +79,13 @@ class Disk(apsw.VFS):
 
     # --- a VFS --------------------------------------------------------------------------------------------
 
-    def connect(self, path, mode="rw"):
+    def connect(self, path: str | Path, mode: Mode = "rw") -> "Connection":
         return Connection(self, path, mode)
 
-    def xOpen(self, name, flags):
+    def xOpen(self, name: Any, flags: list[int]) -> "File":
         return File(self, name, flags)
 
-    def xDelete(self, name, sync_folder):
+    def xDelete(self, name: str, sync_folder: bool) -> None:
         super().xDelete(name, sync_folder)
         self.done.append(Done("unlink", self.files.pop(name), Path(name).name))
         if sync_folder:
@@ -87,7 +93,7 @@ class Disk(apsw.VFS):
 
 
 class File(apsw.VFSFile):
-    def __init__(self, disk, name, flags):
+    def __init__(self, disk: Disk, name: Any, flags: list[int]) -> None:
         path = name.filename() if isinstance(name, apsw.URIFilename) else name
         main = flags[0] & apsw.SQLITE_OPEN_MAIN_DB
         self.disk = disk
@@ -101,7 +107,7 @@ class File(apsw.VFSFile):
         self.number = disk.files[path] if self.kept else -1
         self.syncs_folder = new and not main  # SQLite syncs the folder with the first sync of a new journal
 
-    def xWrite(self, data, offset):
+    def xWrite(self, data: Any, offset: int) -> None:
         data = bytes(data)
         if self.kept:
             try:
@@ -113,17 +119,17 @@ class File(apsw.VFSFile):
         else:
             super().xWrite(data, offset)
 
-    def _write(self, data, offset):
+    def _write(self, data: bytes, offset: int) -> None:
         super().xWrite(data, offset)
         self.disk.done.append(Done("write", self.number, offset=offset, data=data))
 
-    def xTruncate(self, size):
+    def xTruncate(self, size: int) -> None:
         if self.kept:
             self.disk.count("truncate")
             self.disk.done.append(Done("truncate", self.number, offset=size))
         super().xTruncate(size)
 
-    def xSync(self, flags):
+    def xSync(self, flags: int) -> None:
         if self.kept:
             self.disk.count("sync")
             self.disk.done.append(Done("sync", self.number))
@@ -136,7 +142,7 @@ class File(apsw.VFSFile):
 class Connection:
     """The part of sqlite3.Connection that ebbtide.study.storage.database uses."""
 
-    def __init__(self, disk, path, mode):
+    def __init__(self, disk: Disk, path: str | Path, mode: Mode) -> None:
         self.disk = disk
         writing = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if mode == "rwc" else 0)
         flags = apsw.SQLITE_OPEN_READONLY if mode == "ro" else writing
@@ -145,13 +151,13 @@ class Connection:
         self.real.set_busy_timeout(1000)
         self.real.set_wal_hook(self._checkpoint)
 
-    def _checkpoint(self, connection, database, pages):
+    def _checkpoint(self, connection: apsw.Connection, database: str, pages: int) -> int:
         """Like SQLite's own hook, which ignores errors; APSW would report them."""
         if pages >= (self.disk.checkpoint_pages or 1000):
             self._unheard(lambda: connection.wal_checkpoint(database))
         return apsw.SQLITE_OK
 
-    def _unheard(self, act):
+    def _unheard(self, act: Callable[[], Any]) -> None:
         self.disk.unheard = True
         try:
             act()
@@ -160,48 +166,50 @@ class Connection:
         finally:
             self.disk.unheard = False
 
-    def execute(self, statement, values=()):
+    def execute(self, statement: str, values: Any = ()) -> "Rows":
         if statement.startswith("PRAGMA synchronous") and self.disk.synchronous is not None:
             statement = f"PRAGMA synchronous = {self.disk.synchronous}"
         return Rows(_speaking(lambda: list(self.real.execute(statement, values))))
 
-    def executemany(self, statement, rows):
+    def executemany(self, statement: str, rows: Any) -> "Rows":
         return Rows(_speaking(lambda: list(self.real.executemany(statement, rows))))
 
     @property
-    def in_transaction(self):
-        return self.real.in_transaction
+    def in_transaction(self) -> bool:
+        return bool(self.real.in_transaction)
 
-    def close(self):
+    def close(self) -> None:
         self._unheard(self.real.close)
 
 
 class Rows:
-    def __init__(self, rows):
+    def __init__(self, rows: Iterable[Any]) -> None:
         self.rows = iter(rows)
 
-    def fetchone(self):
+    def fetchone(self) -> Any:
         return next(self.rows, None)
 
-    def fetchall(self):
+    def fetchall(self) -> list[Any]:
         return list(self.rows)
 
 
-def _speaking(act, *args, **kwargs):
+def _speaking(act: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Raise the errors that the standard library would raise."""
     try:
         return act(*args, **kwargs)
     except apsw.Error as error:
-        code = getattr(error, "extendedresult", None) or error.result
-        raised = CLASSES.get(code & 0xFF, sqlite3.OperationalError)(str(error) or NAMES[code])
-        raised.sqlite_errorcode, raised.sqlite_errorname = code, NAMES[code]
+        code = int(getattr(error, "extendedresult", 0) or getattr(error, "result", apsw.SQLITE_ERROR))
+        raised = CLASSES.get(code & 0xFF, sqlite3.OperationalError)(str(error) or str(NAMES[code]))
+        raised.sqlite_errorcode, raised.sqlite_errorname = code, str(NAMES[code])
         raise raised from error
 
 
 # --- power cuts -------------------------------------------------------------------------------------------------------
 
 
-def after_power_cut(done, rng=None, keep_all=False):
+def after_power_cut(
+    done: list[Done], rng: np.random.Generator | None = None, keep_all: bool = False
+) -> dict[str, bytes]:
     """Files by name, as a disk may hold them if the power is cut after all of `done`.
 
     What was synced is there. What was not synced is missing (without `rng`), or partly there, sector by sector; of the
@@ -211,19 +219,19 @@ def after_power_cut(done, rng=None, keep_all=False):
     synced = max((i for i, d in enumerate(done) if d.kind == "sync folder"), default=-1)
     certain = sum(i < synced for i in entries)
     known = len(entries) if keep_all else certain if rng is None else rng.integers(certain, len(entries) + 1)
-    folder = {}
+    folder: dict[str, int] = {}
     for i in entries[:known]:
         if done[i].kind == "link":
             folder[done[i].name] = done[i].file
         else:
             folder.pop(done[i].name, None)
-    by_file = defaultdict(list)
+    by_file = defaultdict[int, list[Done]](list)
     for d in done:
         by_file[d.file].append(d)
     return {name: _content(by_file[file], rng, keep_all) for name, file in folder.items()}
 
 
-def _content(done, rng, keep_all):
+def _content(done: list[Done], rng: np.random.Generator | None, keep_all: bool) -> bytes:
     content = bytearray()
     last_sync = max((i for i, d in enumerate(done) if d.kind == "sync"), default=-1)
     share = 1.0 if keep_all else 0.0 if rng is None else rng.choice([0.1, 0.5, 0.9])  # of what was not synced
@@ -240,7 +248,7 @@ def _content(done, rng, keep_all):
     return bytes(content)
 
 
-def _sectors(write):
+def _sectors(write: Done) -> Iterator[tuple[int, bytes]]:
     """A write, divided at the ends of the disk's sectors."""
     end = write.offset + len(write.data)
     cuts = [write.offset, *range((write.offset // SECTOR + 1) * SECTOR, end, SECTOR), end]

@@ -23,6 +23,7 @@ import time
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -37,11 +38,11 @@ REOPEN_EVERY = 2
 LONGEST_S = 20.0  # until a child has reached the step in which it is to be killed
 
 
-def study(url):
+def study(url: str) -> eb.Optimizer:
     return eb.Optimizer(SPACE, algorithm=ALGORITHM, seed=1, n_initial=2, storage=url, name="edge")
 
 
-def warm_up():
+def warm_up() -> None:
     """Do here what happens at the first use, so that no child has to repeat it."""
     opt = eb.Optimizer(SPACE, algorithm=ALGORITHM, seed=1, n_initial=2)
     for value in range(8):
@@ -51,10 +52,10 @@ def warm_up():
 # --- the child ------------------------------------------------------------------------------------------------------
 
 
-def work(url, pipe, first):
+def work(url: str, pipe: int, first: int) -> None:
     """Ask and tell forever; no other child tells the same values."""
 
-    def say(*what):
+    def say(*what: Any) -> None:
         os.write(pipe, (json.dumps(what) + "\n").encode())  # shorter than PIPE_BUF: whole or not at all
 
     say("open")
@@ -80,10 +81,13 @@ def work(url, pipe, first):
 
 
 class Child:
-    def __init__(self, url, first, word, times):
+    def __init__(self, url: str, first: int, word: str, times: int) -> None:
         """To be killed in the step that it reports with this word, at this repetition."""
-        self.word, self.times, self.due = word, times, None
-        self.said, self.heard_at, self._rest = [], [], b""
+        self.word, self.times = word, times
+        self.due: float | None = None
+        self.said: list[list[Any]] = []
+        self.heard_at: list[float] = []
+        self._rest = b""
         self.pipe, end = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
@@ -94,14 +98,14 @@ class Child:
                 os._exit(1)  # only reached after an error
         os.close(end)
 
-    def read(self):
+    def read(self) -> bool:
         received = os.read(self.pipe, 65536)
         *lines, self._rest = (self._rest + received).split(b"\n")
         self.said += map(json.loads, lines)
         self.heard_at += [time.monotonic()] * len(lines)
         return bool(received)
 
-    def kill(self):
+    def kill(self) -> bool:
         """Kill the child; returns whether that is what ended it."""
         os.kill(self.pid, signal.SIGKILL)
         _, status = os.waitpid(self.pid, 0)
@@ -110,15 +114,15 @@ class Child:
         os.close(self.pipe)
         return os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
 
-    def values(self, word):
+    def values(self, word: str) -> list[Any]:
         return [what[1] for what in self.said if what[0] == word]
 
     @property
-    def ready(self):
+    def ready(self) -> bool:
         return [what[0] for what in self.said].count(self.word) >= self.times
 
     @property
-    def doing(self):
+    def doing(self) -> Any:
         """The step that had begun and not returned when it was killed."""
         last = self.said[-1][0] if self.said else "nothing"
         return last if last in WORDS else "nothing"
@@ -130,21 +134,23 @@ class Child:
 class Log:
     """Everything in the file, read without ebbtide."""
 
-    def __init__(self, path, check):
+    def __init__(self, path: Path, check: bool) -> None:
         with closing(sqlite3.connect(path)) as connection:
             self.whole = not check or connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
             tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
-            self.tells = self.asks = self.removals = []
+            self.tells: list[Any] = []
+            self.asks: list[Any] = []
+            self.removals: list[Any] = []
             if "tells" in tables:
                 self.tells = connection.execute("SELECT line, value, ask, asks FROM tells ORDER BY line").fetchall()
                 self.asks = connection.execute("SELECT ask, told FROM asks ORDER BY ask").fetchall()
                 self.removals = connection.execute("SELECT line, ask FROM removals").fetchall()
 
     @property
-    def values(self):
+    def values(self) -> list[int]:
         return [int(value) for _, value, *_ in self.tells]
 
-    def problems(self):
+    def problems(self) -> list[str]:
         lines, numbers = [line for line, *_ in self.tells], [ask for ask, _ in self.asks]
         trials = [ask for _, _, ask, _ in self.tells if ask is not None]
         befores = [asks for *_, asks in self.tells]
@@ -169,14 +175,16 @@ class Log:
 
 
 class Harness:
-    def __init__(self, folder, seed, manner):
+    def __init__(self, folder: str, seed: int, manner: str) -> None:
         self.folder, self.manner = Path(folder), manner
         self.rng = np.random.default_rng([seed, list(OFTEN).index(manner)])
-        self.durations = {word: [] for word in WORDS}
-        self.seen, self.problems = Counter(), []
-        self.told, self.asked = [], 0
+        self.durations: dict[str, list[float]] = {word: [] for word in WORDS}
+        self.seen = Counter[str]()
+        self.problems: list[str] = []
+        self.told: list[int] = []
+        self.asked = 0
 
-    def go(self, kills):
+    def go(self, kills: int) -> dict[str, Any]:
         path = self.folder / "study.db"
         while self.seen["kills"] < kills:
             number = self.seen["kills"]
@@ -187,11 +195,11 @@ class Harness:
             self.check(path, children, number)
         return {"seen": self.seen, "problems": self.problems}
 
-    def disturb(self, url, number):
+    def disturb(self, url: str, number: int) -> list[Child]:
         """Start children and kill them, each in the middle of something."""
         children = []
         for i in range(2 if self.manner == "two" else 1):
-            word, times = self.rng.choice(list(WORDS), p=OFTEN[self.manner]), self.rng.integers(1, 4)
+            word, times = str(self.rng.choice(list(WORDS), p=OFTEN[self.manner])), int(self.rng.integers(1, 4))
             times = 1 if self.manner == "birth" or word == "close" else times
             children.append(Child(url, 100_000 * (1 + number) + 10_000 * i, word, times))
         alive, deadline = list(children), time.monotonic() + LONGEST_S
@@ -210,11 +218,11 @@ class Harness:
                 self.end(child, number)
         return children
 
-    def usual(self, word):
+    def usual(self, word: str) -> float:
         """How long this step usually takes, according to the reports so far."""
         return statistics.median(self.durations[word][-20:] or [0.002])
 
-    def end(self, child, number):
+    def end(self, child: Child, number: int) -> None:
         self.seen["kills"] += 1
         if not child.kill():
             self.problems.append(f"{number}: a child ended by itself after saying {child.said[-2:]}")
@@ -224,7 +232,7 @@ class Harness:
             if WORDS.get(before) == after:
                 self.durations[before].append(child.heard_at[i] - child.heard_at[i - 1])
 
-    def check(self, path, children, number):
+    def check(self, path: Path, children: list[Child], number: int) -> None:
         """Check that everything acknowledged is there, and beyond that at most what each child was doing."""
         if not path.exists():
             self.seen["no file yet"] += 1
@@ -254,7 +262,7 @@ class Harness:
         self.problems += [f"{number}: {problem}" for problem in found]
         self.go_on(path, log.values, number)
 
-    def go_on(self, path, values, number):
+    def go_on(self, path: Path, values: list[int], number: int) -> None:
         """Check that the next process can use the study, and that a tell can be repeated."""
         began = time.monotonic()
         with closing(study(f"sqlite:///{path}")) as opt:
