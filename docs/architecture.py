@@ -31,7 +31,7 @@ COLUMNS = {
     **{"study": MIDDLE, "algorithms": MIDDLE, "parts": MIDDLE},
     **{"space": MIDDLE, "records": 3, "clock": 4},
     **{"gp": MIDDLE},
-    **{"errors": 1, "checks": 2, "guards": 3, "version": 4},
+    **{"errors": 0, "checks": 1, "files": 2, "guards": 3, "version": 4},
 }
 WIDTH, HEIGHT = 0.42, 0.27  # half of a box
 

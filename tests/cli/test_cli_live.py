@@ -97,7 +97,9 @@ def test_what_is_wrong_is_said_in_one_line(folder, arguments, says):
 
 def test_storage_that_is_none(folder):
     assert "sqlite:///" in run("ask", "--storage", "tuner.db", "--name", "s", code=1)
-    assert "cannot be opened" in run("ask", "--storage", "sqlite:///nowhere/tuner.db", "--name", "s", code=1)
+    assert "nowhere/tuner.db does not exist" in run(
+        "ask", "--storage", "sqlite:///nowhere/tuner.db", "--name", "s", code=1
+    )
 
 
 # --- tune -----------------------------------------------------------------------------------------------------------
