@@ -42,7 +42,7 @@ test: .venv/.installed ## the test suite; T=tests/gp runs one part, T=tests/gp/t
 	$(BIN)/python $(PYTEST) -m "not very_slow" $(T)
 
 coverage: .venv/.installed ## the test suite with branch coverage; fails below the floor in pyproject.toml
-	$(BIN)/python $(PYTEST) -m "not very_slow" --cov
+	$(BIN)/python $(PYTEST) -m "not very_slow" --cov=ebbtide
 
 test-slow: .venv/.installed ## what the test suite leaves out: long campaigns, many kills
 	$(BIN)/python $(PYTEST) -m very_slow $(T)
