@@ -2,70 +2,11 @@
 "use strict";
 
 Ebbtide.figures = (() => {
-  const { number, uncertain, count, value, span, exact, plain } = Ebbtide.format;
+  const { number, count, value, span, plain } = Ebbtide.format;
   const { theme, translucent, isWall, moments, axis, logAxis, STEPS, DURATIONS, timeAxis, stretch, frame } =
     Ebbtide.axes;
+  const { plusMinus, where, describe, when, marks, crosses, dots } = Ebbtide.marks;
   const BAND = 2; // deviations to each side of a mean
-
-  const plusMinus = (mean, deviation) => uncertain(mean, deviation).join(" ± ");
-  const where = (list, test) => list.map((item, i) => (test(item, i) ? i : -1)).filter((i) => i >= 0);
-  const pick = (list, at) => at.map((i) => list[i]);
-
-  // --- observations ---------------------------------------------------------------------------------------
-
-  function describe(view, at, told = view.observations) {
-    const lines = Object.entries(told.params).map(([name, values]) => `${plain(name)} = ${plain(value(values[at]))}`);
-    const fate =
-      told.value[at] === null
-        ? "failed"
-        : told.active[at]
-          ? "active"
-          : `removed ${when(view, told.removed_at[at])}${told.relevance[at] === null ? "" : `, relevance ${number(told.relevance[at])}`}`;
-    return [
-      `<b>${told.value[at] === null ? "no value" : number(told.value[at])}</b>`,
-      when(view, told.time[at]),
-      ...lines.slice(0, 12),
-      fate,
-    ].join("<br>");
-  }
-
-  // Two figures draw the same observations.
-  const described = new WeakMap();
-  function descriptions(view) {
-    const told = view.observations;
-    if (!described.has(told))
-      described.set(
-        told,
-        told.line.map((_, i) => describe(view, i)),
-      );
-    return described.get(told);
-  }
-
-  const when = (view, time) => (time === null ? "–" : isWall(view) ? exact(time).slice(0, 19) : `at ${number(time)}`);
-
-  function marks(view, colours, at, y, name, marker) {
-    return {
-      type: "scatter",
-      mode: "markers",
-      name,
-      x: moments(view, pick(view.observations.time, at)),
-      y: pick(y, at),
-      text: pick(descriptions(view), at),
-      customdata: pick(view.observations.line, at),
-      hoverinfo: "text",
-      marker,
-    };
-  }
-
-  const crosses = (colours) => ({ symbol: "x-thin", size: 5, line: { width: 1, color: colours.faint } });
-  const dots = (colours, fill) => ({
-    symbol: "circle",
-    size: 6,
-    color: fill,
-    line: { width: 1, color: colours.paper },
-  });
-
-  // --- the figures ----------------------------------------------------------------------------------------
 
   function objective(view) {
     const colours = theme(),
@@ -151,159 +92,6 @@ Ebbtide.figures = (() => {
         : []),
     ];
     return { data, layout, label, caption, keys };
-  }
-
-  // The axis of a parameter, and the position of a value on it. For a float, the rows of a map are evenly spaced.
-  function valueAxis(view, name, colours) {
-    const parameter = view.study.space[name];
-    if (parameter.type === "categorical") {
-      const words = parameter.choices.map((choice) => plain(value(choice)));
-      return {
-        place: (v) => parameter.choices.indexOf(v),
-        axis: axis(colours, plain(name), {
-          tickvals: words.map((_, i) => i),
-          ticktext: words,
-          range: [-0.5, words.length - 0.5],
-        }),
-        steps: true,
-      };
-    }
-    const whole = parameter.type === "int";
-    const ends = whole ? [parameter.low - 0.5, parameter.high + 0.5] : [parameter.low, parameter.high];
-    if (!parameter.log)
-      return {
-        place: (v) => v,
-        axis: axis(colours, plain(name), { exponentformat: "power", range: ends, nticks: 8 }),
-        steps: whole,
-      };
-    const ticks = logAxis(ends),
-      range = ends.map((v) => Math.log10(Math.max(v, 0.5 * parameter.low)));
-    return {
-      place: Math.log10,
-      axis: axis(colours, plain(name), { tickvals: ticks.tickvals.map(Math.log10), ticktext: ticks.ticktext, range }),
-      steps: false,
-      uneven: whole,
-    };
-  }
-
-  // Past and current recommendations. The line breaks between points that are further apart than the timescale, for the
-  // recommendation may have been anywhere in between.
-  function recommended(view, trail, parameter) {
-    const best = view.model.recommendation;
-    const known = trail ? trail.time.map((t, i) => [t, trail.params[parameter][i]]) : [];
-    const longest = view.asks.timescale.findLast((each) => each !== null) ?? Infinity;
-    const times = [],
-      values = [];
-    let broken = false;
-    for (const [t, each] of [...known, [best.time, best.params[parameter]]]) {
-      const before = times.at(-1);
-      if (before !== undefined && t - before > longest) {
-        times.push((t + before) / 2);
-        values.push(null);
-        broken = true;
-      }
-      times.push(t);
-      values.push(each);
-    }
-    return { times, values, broken };
-  }
-
-  // Observations on the same step are spread over it, each always to the same position.
-  const aside = (line) => 0.6 * ((line * 0.618034) % 1) - 0.3;
-
-  // The browser smooths a grid that is known to be even; otherwise Plotly would compute every pixel.
-  function grid(view, time, rows, { steps, uneven }) {
-    const first = moments(view, [time[0]])[0],
-      step = (time[1] - time[0]) * (isWall(view) ? 1000 : 1);
-    const across = { x0: first, dx: step, zsmooth: "fast" };
-    if (steps || uneven || rows.length < 2) return { ...across, y: rows, zsmooth: false };
-    return { ...across, y0: rows[0], dy: (rows.at(-1) - rows[0]) / (rows.length - 1) };
-  }
-
-  function map(view, kind, trail) {
-    const colours = theme(),
-      told = view.observations,
-      { parameter, time, value: values } = view.model.map;
-    const y = valueAxis(view, parameter, colours);
-    const projected = told.params[parameter].map((each, i) => y.place(each) + (y.steps ? aside(told.line[i]) : 0));
-    const active = where(told.value, (v, i) => v !== null && told.active[i]);
-    const removed = where(told.value, (v, i) => v !== null && !told.active[i]);
-    const best = view.model.recommendation;
-    const trace = recommended(view, trail, parameter),
-      line = trace.values.map((each) => (each === null ? null : y.place(each)));
-    const shape = y.steps ? "hv" : "linear";
-    const what = kind === "mean" ? "mean" : "deviation";
-    const rows = values.map(y.place);
-    const data = [
-      {
-        type: "heatmap",
-        ...grid(view, time, rows, y),
-        z: view.model.map[kind],
-        colorscale: [
-          [0, colours.low],
-          [0.5, colours.middle],
-          [1, colours.high],
-        ],
-        text: values.map((each) => Array(time.length).fill(plain(value(each)))),
-        hovertemplate: `${what} <b>%{z:.4~g}</b><br>${plain(parameter)} = %{text}<br>${isWall(view) ? "%{x|%Y-%m-%d %H:%M:%S}" : "at %{x:.4~g}"}<extra></extra>`,
-        colorbar: {
-          title: { text: what, side: "right", font: { size: 11, color: colours.soft } },
-          thickness: 10,
-          outlinewidth: 0,
-          tickfont: { size: 11, color: colours.soft },
-          exponentformat: "power",
-          nticks: 6,
-        },
-      },
-      marks(view, colours, removed, projected, "removed", {
-        ...crosses(colours),
-        line: { width: 1.2, color: colours.soft },
-      }),
-      marks(view, colours, active, projected, "active", dots(colours, colours.ink)),
-      {
-        x: moments(view, trace.times),
-        y: line,
-        mode: "lines",
-        line: { color: colours.paper, width: 5, shape },
-        hoverinfo: "skip",
-      },
-      {
-        x: moments(view, trace.times),
-        y: line,
-        mode: trace.broken ? "lines+markers" : "lines",
-        name: "recommended",
-        line: { color: colours.ink, width: 2, shape },
-        marker: { symbol: "diamond", size: 5, color: colours.ink },
-        text: trace.times.map((t, i) => `recommended: ${plain(value(trace.values[i]))}<br>${when(view, t)}`),
-        hoverinfo: "text",
-      },
-      {
-        x: moments(view, [best.time]),
-        y: [y.place(best.params[parameter])],
-        mode: "markers",
-        hoverinfo: "skip",
-        marker: { symbol: "diamond", size: 11, color: colours.ink, line: { width: 1.5, color: colours.paper } },
-      },
-    ];
-    const layout = frame(view, colours, timeAxis(view, colours, { range: stretch(view) }), y.axis, {
-      uirevision: `${view.study.name} ${view.last} ${parameter}`,
-    });
-    const label = `The model's ${what} over time and ${parameter}, with ${count(active.length)} active observations as dots and ${count(removed.length)} removed ones as crosses. Recommended now: ${value(best.params[parameter])}.`;
-    const caption =
-      (Object.keys(told.params).length > 1
-        ? "The other parameters are held at the current recommendation; observations are drawn at their value of this one."
-        : "") + (trace.broken ? " Recommendations are joined where they are closer in time than the timescale." : "");
-    return {
-      data,
-      layout,
-      label,
-      caption,
-      keys: [
-        ["cross", "removed"],
-        ["black dot", "active"],
-        ["black line", "recommended"],
-      ],
-    };
   }
 
   function size(view) {
@@ -473,5 +261,5 @@ Ebbtide.figures = (() => {
       isWall(view) ? DURATIONS : STEPS,
     );
 
-  return { objective, map, size, relevance, timescale, lengthscale, noise, response, isWall };
+  return { objective, map: Ebbtide.map, size, relevance, timescale, lengthscale, noise, response, isWall };
 })();

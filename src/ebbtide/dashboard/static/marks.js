@@ -1,0 +1,65 @@
+// Observations as marks: dots, crosses, and what the pointer shows over them.
+"use strict";
+
+Ebbtide.marks = (() => {
+  const { number, uncertain, value, exact, plain } = Ebbtide.format;
+  const { isWall, moments } = Ebbtide.axes;
+
+  const plusMinus = (mean, deviation) => uncertain(mean, deviation).join(" ± ");
+  const where = (list, test) => list.map((item, i) => (test(item, i) ? i : -1)).filter((i) => i >= 0);
+  const pick = (list, at) => at.map((i) => list[i]);
+
+  function describe(view, at, told = view.observations) {
+    const lines = Object.entries(told.params).map(([name, values]) => `${plain(name)} = ${plain(value(values[at]))}`);
+    const fate =
+      told.value[at] === null
+        ? "failed"
+        : told.active[at]
+          ? "active"
+          : `removed ${when(view, told.removed_at[at])}${told.relevance[at] === null ? "" : `, relevance ${number(told.relevance[at])}`}`;
+    return [
+      `<b>${told.value[at] === null ? "no value" : number(told.value[at])}</b>`,
+      when(view, told.time[at]),
+      ...lines.slice(0, 12),
+      fate,
+    ].join("<br>");
+  }
+
+  // Two figures draw the same observations.
+  const described = new WeakMap();
+  function descriptions(view) {
+    const told = view.observations;
+    if (!described.has(told))
+      described.set(
+        told,
+        told.line.map((_, i) => describe(view, i)),
+      );
+    return described.get(told);
+  }
+
+  const when = (view, time) => (time === null ? "–" : isWall(view) ? exact(time).slice(0, 19) : `at ${number(time)}`);
+
+  function marks(view, colours, at, y, name, marker) {
+    return {
+      type: "scatter",
+      mode: "markers",
+      name,
+      x: moments(view, pick(view.observations.time, at)),
+      y: pick(y, at),
+      text: pick(descriptions(view), at),
+      customdata: pick(view.observations.line, at),
+      hoverinfo: "text",
+      marker,
+    };
+  }
+
+  const crosses = (colours) => ({ symbol: "x-thin", size: 5, line: { width: 1, color: colours.faint } });
+  const dots = (colours, fill) => ({
+    symbol: "circle",
+    size: 6,
+    color: fill,
+    line: { width: 1, color: colours.paper },
+  });
+
+  return { plusMinus, where, describe, when, marks, crosses, dots };
+})();
