@@ -13,6 +13,7 @@ import numpy as np
 
 import ebbtide as eb
 from ebbtide.dashboard.views import Views
+from ebbtide.space import Parameter
 from ebbtide.study.storage import Storage
 
 SPACE = {"x": eb.Float(0.0, 1.0), "k": eb.Int(1, 6)}
@@ -66,7 +67,7 @@ def made(
     path: str | Path,
     steps: int = 8,
     algorithm: str | eb.Algorithm = "w-dbo",
-    space: Mapping[str, eb.Float | eb.Int | eb.Categorical] | None = None,
+    space: Mapping[str, Parameter] | None = None,
     name: str = "edge",
     close: bool = True,
     **changes: Any,
