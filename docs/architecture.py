@@ -111,6 +111,7 @@ def description() -> str:
 
 
 def architecture() -> Figure:
+    figure: Figure
     figure, (above, below) = plt.subplots(
         2, 1, figsize=(8.6, 11.4), height_ratios=(11.4, 8.2), layout="constrained", gridspec_kw={"hspace": 0.04}
     )
@@ -167,7 +168,7 @@ def _arrow(axes: Axes, start: str, end: str) -> None:
     axes.annotate("", points[-1], points[-2], arrowprops=style)
 
 
-def _place(room: str) -> tuple[int, int]:
+def _place(room: str) -> tuple[float, float]:
     """Column, and row from the bottom."""
     (row,) = (row for row, layer in enumerate(reversed(layers())) if room in layer)
     return COLUMNS[room], row
@@ -180,7 +181,7 @@ def draw_ways(axes: Axes) -> None:
     order = [room for layer in layers() for room in layer]
     rooms = sorted({step.room for step in (*ASK, *TELL)}, key=order.index)
     rooms.sort(key=lambda room: room != "client")  # outside of the service
-    rows = {room: len(rooms) - i for i, room in enumerate(rooms)}
+    rows: dict[str, float] = {room: len(rooms) - i for i, room in enumerate(rooms)}
     ends = len(ASK) + len(TELL) + 2.0
     for room, row in rows.items():
         axes.plot((0.2, ends), (row, row), color=BANDS[0], lw=9, solid_capstyle="butt", zorder=0)

@@ -207,8 +207,7 @@ def approximation() -> None:
 def what_speed_buys() -> None:
     quote = on("docs/results.md", "speed", "table")
     ratios = speed_ratios()
-    often, lost, kept = (ends(ratios[column], ".0f") for column in ("queries", "average_regret", "size"))
-    often, kept = (tuple(word(float(end)) for end in pair) for pair in (often, kept))
+    often, kept = ([word(float(end)) for end in ends(ratios[column], ".0f")] for column in ("queries", "size"))
     lost = ends(ratios["average_regret"])
     quote("{} to {} times as many queries, {} to {} times the regret", often[0].capitalize(), often[1], *lost)
     theirs = paper.AVERAGE_REGRET["w-dbo"]

@@ -89,7 +89,7 @@ def make_a_past(url, name, steps=500, interval=4.0):
     """A radio link that drifted until a moment ago, by a clock that ran faster than ours."""
     clock, began, start = SystemClock(), time.perf_counter(), time.time() - steps * interval
     elapsed = 0.0
-    clock.now = lambda: start + elapsed + time.perf_counter() - began
+    clock.now = lambda: start + elapsed + time.perf_counter() - began  # type: ignore[method-assign]
     rng = np.random.default_rng(0)
     opt = eb.Optimizer(SPACE, direction="maximize", clock=clock, seed=0, storage=url, name=name)
     for _ in range(steps):

@@ -12,7 +12,16 @@ import urllib.parse
 from pathlib import Path
 
 import pytest
-from conftest import ARGUMENTS, CHROMIUM, SPACE, radio_link, trace, until, wait, wait_for_pictures
+from conftest import (  # type: ignore[attr-defined]  # to mypy, the conftest one folder up
+    ARGUMENTS,
+    CHROMIUM,
+    SPACE,
+    radio_link,
+    trace,
+    until,
+    wait,
+    wait_for_pictures,
+)
 from helpers.serving import served
 
 import ebbtide as eb
@@ -483,7 +492,9 @@ def test_the_dashboard_of_a_file_only_reads_it(gallery, opened, tmp_path):
         [sys.executable, "-m", "ebbtide", "dashboard", str(database), "--port", "0"], stdout=subprocess.PIPE, text=True
     )
     try:
-        url = re.search(r"http://\S+", process.stdout.readline())[0]
+        started = re.search(r"http://\S+", process.stdout.readline())
+        assert started
+        url = started[0]
         page = opened(url)
         page.locator("#studies a").click()
         until(page, lambda: trace(page, "objective", "active") == set(range(8)))
@@ -526,5 +537,6 @@ def test_browsers_that_are_killed_or_stalled_cost_no_tell(server, study, tmp_pat
         thread.join()
     assert server.call("GET", "/studies/edge-7").json["told"] == len(confirmed) > 100
     streams = re.search(r'events",status="200"\} (\d+)', server.call("GET", "/metrics").body.decode())
+    assert streams
     assert int(streams[1]) >= 2  # they did follow the study
     assert server.alive()

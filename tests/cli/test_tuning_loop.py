@@ -181,9 +181,9 @@ def test_ctrl_c_while_a_trial_waits_for_its_moment():
             raise KeyboardInterrupt
 
     study = Study()
-    study.clock = Impatient()
+    study.clock = Impatient()  # type: ignore[attr-defined]
     with pytest.raises(KeyboardInterrupt):
-        tune(study, pytest.fail, every=None, show=print)
+        tune(study, pytest.fail, every=None, show=print)  # type: ignore[arg-type]
     assert study.told == [("1", "failed")]
 
 

@@ -119,7 +119,7 @@ def direct(app, path, **headers):
 def test_no_large_file_is_packed_or_unpacked_in_the_event_loop(monkeypatch, encoding):
     """It takes as long as hundreds of tells, and anybody may ask for it."""
     app, held_up = FastAPI(), []
-    app.include_router(routes_pages.page_routes(None, "service"))
+    app.include_router(routes_pages.page_routes(None, "service"))  # type: ignore[arg-type]
 
     def noted(work):
         def do(content, *options):

@@ -140,6 +140,7 @@ def optimizer_of(path, algorithm, direction):
     if not opt.algorithm.temporal or not opt.algorithm.temporal.by_step:
         opt.tell({"x": 0.9, "k": 2}, -0.4, time=1.3)
     opt.ask()
+    assert isinstance(opt.clock, eb.ManualClock)
     opt.clock.advance(2.0)
     return opt
 

@@ -43,6 +43,7 @@ def nasty(tmp_path_factory):
     space = {NASTY: eb.Float(0.0, 1.0), "<!--<script>": eb.Categorical([NASTY, "]]>", "\u2028'\"&amp;\\"])}
     name = "<img src=x onerror=alert(1)> & <script>alert(1)"
     with closing(made(path, steps=0, space=space, name=name, close=False)) as opt:
+        assert isinstance(opt.clock, eb.ManualClock)
         for number in range(9):
             trial = opt.ask()
             opt.tell(trial, trial.params[NASTY], key=f"{NASTY}{number}")

@@ -7,6 +7,7 @@ import time
 from contextlib import closing
 from dataclasses import dataclass
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -167,7 +168,7 @@ def test_a_followed_study_asks_what_it_would_ask_alone_and_its_views_keep_up(tmp
         assert followed.recommend() == alone.recommend()
 
 
-SCENES = {
+SCENES: dict[str, dict[str, Any]] = {
     "no tells": {"steps": 0},
     "one tell": {"steps": 1},
     "no model yet": {"steps": 4, "n_initial": 100},
@@ -217,6 +218,7 @@ def test_every_algorithm_can_be_shown(tmp_path, name):
 
 def test_a_study_of_failures_only_can_be_shown(tmp_path):
     with closing(made(tmp_path / "s.db", steps=0, close=False)) as opt:
+        assert isinstance(opt.clock, eb.ManualClock)
         for _ in range(5):
             opt.tell(opt.ask(), failed=True)
             opt.clock.advance(1.0)
@@ -233,6 +235,7 @@ def test_a_study_of_failures_only_can_be_shown(tmp_path):
 @pytest.mark.parametrize("size", [1e300, 1e-300, 0.0])
 def test_values_of_any_size_can_be_shown(tmp_path, size):
     with closing(made(tmp_path / "s.db", steps=0, close=False)) as opt:
+        assert isinstance(opt.clock, eb.ManualClock)
         for k in range(10):
             opt.tell(opt.ask(), size * (-1) ** k)
             opt.clock.advance(1.0)
@@ -244,13 +247,14 @@ def test_values_of_any_size_can_be_shown(tmp_path, size):
 def test_values_that_are_nearly_alike_can_be_told_apart(tmp_path):
     """A figure of a pressure around 101325 shows its changes: the axis begins at the lowest value."""
     with closing(made(tmp_path / "s.db", steps=0, close=False)) as opt:
+        assert isinstance(opt.clock, eb.ManualClock)
         for _ in range(12):
             trial = opt.ask()
             opt.tell(trial, 101_325.0 + np.sin(9.0 * trial.params["x"]))
             opt.clock.advance(1.0)
         with looking_at(tmp_path / "s.db") as views:
             view = views.study("edge", None, None)
-        values, shown = [o.value for o in opt.history], view["observations"]["value"]
+        values, shown = np.array([o.value for o in opt.history], dtype=float), view["observations"]["value"]
         seen = 0.001 * np.ptp(values)
         np.testing.assert_allclose(shown, values, rtol=0.0, atol=seen)
         best, prediction = opt.recommend(), view["model"]["prediction"]
@@ -297,6 +301,7 @@ class MyClock(eb.ManualClock):
 
 def test_a_study_by_a_clock_of_ones_own_is_shown_as_of_its_last_reading(tmp_path):
     with closing(made(tmp_path / "s.db", steps=8, clock=MyClock(5.0), close=False)) as opt:
+        assert isinstance(opt.clock, eb.ManualClock)
         opt.clock.advance(1000.0)
     with looking_at(tmp_path / "s.db") as views:
         view = views.study("edge", None, None)
@@ -447,5 +452,7 @@ def test_a_scale_goes_from_end_to_end_through_valid_values(parameter):
 
 def test_the_page_offers_the_lengths_that_a_report_holds():
     script = assets.assets()["study.js"].content.decode()
-    assert json.loads(re.search(r"\bLENGTHS = (\[.*?\])", script)[1]) == [*excerpt_module.LENGTHS, None]
-    assert int(re.search(r"\bNEWEST = (\d+)", script)[1]) == NEWEST
+    (lengths,) = re.findall(r"\bLENGTHS = (\[.*?\])", script)
+    assert json.loads(lengths) == [*excerpt_module.LENGTHS, None]
+    (newest,) = re.findall(r"\bNEWEST = (\d+)", script)
+    assert int(newest) == NEWEST

@@ -77,5 +77,5 @@ def test_a_way_goes_along_imports(way):
 def test_the_copy_in_the_tree_is_of_this_code():
     """`python docs/draw.py architecture` draws it anew."""
     with Image.open(DOCS / "drawn" / "architecture.png") as picture:
-        shown = json.loads(picture.text["Description"])
+        shown = json.loads(picture.info["Description"])
     assert shown == json.loads(architecture.description())

@@ -155,7 +155,7 @@ def test_the_demo_needs_only_its_extra():
         for node in imports
         for name in ([node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])
     }
-    assert names - sys.stdlib_module_names - {"ebbtide"} <= {re.match(r"[a-z]+", each)[0] for each in required}
+    assert names - sys.stdlib_module_names - {"ebbtide"} <= {re.split(r"[^a-z]", each)[0] for each in required}
 
 
 def console_lines(page):

@@ -77,7 +77,9 @@ def test_a_stale_number_is_found_and_put_right(tmp_path, monkeypatch):
     (tmp_path / "docs").mkdir()
     stale = tmp_path / "docs" / "service.md"
     right = measured.read("docs/service.md")
-    told = re.search(r"([\d,]+) (?:tells )?confirmed", right)[1]
+    confirmed = re.search(r"([\d,]+) (?:tells )?confirmed", right)
+    assert confirmed
+    told = confirmed[1]
     monkeypatch.setattr(measured, "ROOT", tmp_path)
     wrong = right.replace(told, "99,999").replace("| 182 |", "| 183 |")
     stale.write_text(wrong, encoding="utf-8")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,8 +26,13 @@ def cluster(tmp_path_factory, own_modules):
     folder = tmp_path_factory.mktemp("cluster")
     file = folder / "scheduler.json"
     environment = own_modules | {"DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED": "False"}  # it samples all the time
-    options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder, "env": environment}
-    dask = Path(sys.executable).with_name("dask")
+    options: dict[str, Any] = {
+        "stdout": subprocess.DEVNULL,
+        "stderr": subprocess.DEVNULL,
+        "cwd": folder,
+        "env": environment,
+    }
+    dask = str(Path(sys.executable).with_name("dask"))
     common = ["--scheduler-file", str(file), "--no-dashboard"]
     scheduler = [dask, "scheduler", *common, "--host", "127.0.0.1", "--port", "0"]
     worker = [dask, "worker", *common, "--host", "127.0.0.1", "--nthreads", "1", "--no-nanny"]

@@ -123,7 +123,7 @@ def test_changed_code_makes_another_run(tmp_path, monkeypatch):
             f"    def __call__(self, mean, std, context):\n        return {sign}mean, {sign}1.0 + 0 * mean, 0 * mean\n"
         )
         sys.modules.pop("mine", None)
-        import mine
+        import mine  # type: ignore[import-not-found]
 
         keys.add(Job("ackley", "mine", eb.Algorithm(acquisition=mine.Mine()), 0, SHORT).key)
     assert len(keys) == 2
@@ -251,7 +251,9 @@ def test_a_killed_campaign_goes_on_where_it_stopped(tmp_path, cluster, own_modul
     command += ["--scheduler", cluster]  # wherever it goes on
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
     assert done.returncode == 0, done.stderr
-    assert int(re.search(r"done, (\d+) stored", done.stderr)[1]) == len(stamps)
+    found = re.search(r"done, (\d+) stored", done.stderr)
+    assert found
+    assert int(found[1]) == len(stamps)
     assert len(list(runs.glob("*.parquet"))) == 4
     assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
     assert not torn.exists()  # what was being written just now may stay for an hour: it could be another's
@@ -271,7 +273,7 @@ def test_code_that_a_worker_lacks_fails_its_runs_alone(tmp_path, monkeypatch, cl
         "@dataclass(frozen=True)\nclass Mine(eb.UCB):\n    pass\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path / "here"))
-    import only_here
+    import only_here  # type: ignore[import-not-found]
 
     contenders = {"mine": eb.Algorithm(acquisition=only_here.Mine()), "random": "random"}
     jobs = grid(["ackley"], contenders, seeds=1, protocol=SHORT)

@@ -177,9 +177,12 @@ def test_wall_time_is_waited_for(monkeypatch):
 
 
 def test_the_paces_by_name():
-    assert pace("modelled:botorch") == Modelled((0.9, 0.004))
-    assert pace("modelled:botorch").seconds(100) == pytest.approx(1.3)
-    assert pace("modelled:ebbtide").seconds(200) < 0.1
+    slow, fast = pace("modelled:botorch"), pace("modelled:ebbtide")
+    assert slow == Modelled((0.9, 0.004))
+    assert isinstance(slow, Modelled)
+    assert slow.seconds(100) == pytest.approx(1.3)
+    assert isinstance(fast, Modelled)
+    assert fast.seconds(200) < 0.1
     assert pace("measured") == Measured(1.0)
     assert pace("measured:30") == Measured(30.0)
     assert pace("wall") == Wall()
@@ -197,9 +200,9 @@ def test_the_paces_by_name():
         lambda: Protocol(compute="modelled"),
         lambda: Protocol(compute="modelled:torch"),
         lambda: Protocol(compute="measured:fast"),
-        lambda: Protocol(compute=5),
-        lambda: Modelled(0.9),
-        lambda: run("ackley", seed=None),
+        lambda: Protocol(compute=5),  # type: ignore[arg-type]
+        lambda: Modelled(0.9),  # type: ignore[arg-type]
+        lambda: run("ackley", seed=None),  # type: ignore[arg-type]
         lambda: Modelled(()),
         lambda: Modelled((0.0,)),
         lambda: Modelled((1.0, -1.0)),

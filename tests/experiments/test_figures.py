@@ -1,6 +1,7 @@
 """Figures hold what they promise: axes with labels, a line an algorithm, data that can be seen."""
 
 import re
+from typing import Any
 
 import matplotlib.image
 import numpy as np
@@ -58,7 +59,7 @@ def test_the_curve_of_regret_ends_at_the_average_regret(frames):
     figure = comparison.over_time("hartmann3", frames)
     (line,) = (line for line in figure.axes[0].get_lines() if line.get_label() == "w-dbo")
     expected = np.mean([frame["regret"].mean() for frame in frames["w-dbo"]])
-    assert line.get_ydata()[-1] == pytest.approx(expected)
+    assert np.asarray(line.get_ydata())[-1] == pytest.approx(expected)
 
 
 def test_the_running_regret_by_hand():
@@ -100,7 +101,7 @@ def test_the_sensitivity_has_two_panels():
     assert left.get_title() == "eggholder"
     assert set(drawn(right)) == {"eggholder", "ackley", "average ± s.e."}
     (average,) = (line for line in right.get_lines() if line.get_label() == "average ± s.e.")
-    assert average.get_ydata()[1] == 0.0  # lowest at a quarter
+    assert np.asarray(average.get_ydata())[1] == 0.0  # lowest at a quarter
     assert [label.get_text() for label in left.get_xticklabels()] == ["0", "0.25", "1"]
 
 
@@ -160,7 +161,7 @@ def test_the_two_errors_make_the_whole(rng):
     """On the box with exact deviations the scores are the library's own; on the whole space its bound."""
     posterior = approximation.dataset(2, 0.4, 25, rng)
     scores = approximation.scores(posterior, 1.0, 2048)
-    common = {"kernel": posterior.kernel, "noise": posterior.noise, "now": 1.0}
+    common: dict[str, Any] = {"kernel": posterior.kernel, "noise": posterior.noise, "now": 1.0}
     y = np.linalg.solve(posterior.P, posterior.alpha)
     bound = eb.relevance(posterior.X, posterior.t, y, **common)
     exact = eb.relevance(posterior.X, posterior.t, y, **common, method="exact", nodes=2048)
@@ -238,12 +239,14 @@ def test_the_true_line_is_the_maximizer(film):
 @pytest.mark.slow
 def test_a_still_and_a_gif(film, tmp_path):
     from PIL import Image
+    from PIL.GifImagePlugin import GifImageFile
 
     axes, _colours = animation.still(film).axes
     assert {"removed", "active", "the best, in truth"} <= set(drawn(axes))
     assert axes.collections  # the contours
     gif, *_ = animation.save(film, tmp_path / "film")
     with Image.open(gif) as image:
+        assert isinstance(image, GifImageFile)
         assert image.n_frames == 8
         first = np.asarray(image.convert("RGB"), dtype=float)
         image.seek(7)

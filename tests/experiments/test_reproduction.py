@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 from PIL import Image
+from PIL.GifImagePlugin import GifImageFile
 
 import ebbtide as eb
 from ebbtide.cli.commands import WHAT, ebbtide
@@ -123,6 +124,7 @@ def test_every_picture_shows_something(everything):
 @pytest.mark.parametrize("name", ["six-hump-camel", "switching-camel"])
 def test_the_films_move(everything, name):
     with Image.open(everything.out / "figures" / f"video-{name}.gif") as film:
+        assert isinstance(film, GifImageFile)
         assert film.n_frames >= 10
         first = np.asarray(film.convert("RGB"), dtype=float)
         film.seek(film.n_frames - 1)
@@ -211,7 +213,7 @@ broken = eb.Algorithm(acquisition=Never())
 def test_ones_own_algorithms_in_the_same_table(tmp_path):
     """The installed command, as a user calls it in a folder with a module of theirs; what fails ends it with 1."""
     (tmp_path / "mine.py").write_text(OWN)
-    command = [Path(sys.executable).with_name("ebbtide"), "compare", "ackley"]
+    command = [str(Path(sys.executable).with_name("ebbtide")), "compare", "ackley"]
     command += ["--algorithms", "w-dbo,mine:greedy,mine:broken", "--seeds", "2", "--duration", "15", "--out", "results"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=tmp_path)
     assert done.returncode == 1

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import ebbtide as eb
+from ebbtide.gp.arrays import Array
+from ebbtide.parts.acquisition import Context
 
 
 @dataclass(frozen=True)
 class Failing(eb.UCB):
     """Cannot be evaluated."""
 
-    def __call__(self, mean, std, context):
+    def __call__(self, mean: Array, std: Array, context: Context) -> tuple[Array, Array, Array]:
         raise ZeroDivisionError("this acquisition never works")
 
 
@@ -24,7 +26,7 @@ class Deadly(eb.UCB):
     folder: str = ""
     deaths: int = 1
 
-    def __call__(self, mean, std, context):
+    def __call__(self, mean: Array, std: Array, context: Context) -> tuple[Array, Array, Array]:
         for k in range(self.deaths):
             try:
                 (Path(self.folder) / f"death-{k}").touch(exist_ok=False)
@@ -38,7 +40,7 @@ class Deadly(eb.UCB):
 class Held(eb.UCB):
     """Says so in a file and waits, while the folder of its process has a file `hold`; then it is UCB."""
 
-    def __call__(self, mean, std, context):
+    def __call__(self, mean: Array, std: Array, context: Context) -> tuple[Array, Array, Array]:
         while Path("hold").exists():
             Path("waiting").touch()
             time.sleep(0.02)

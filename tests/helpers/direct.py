@@ -2,7 +2,10 @@
 
 import asyncio
 import json
+from collections.abc import Callable, Coroutine, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar, TypeVarTuple
 
 import pytest
 from helpers.serving import PATIENCE_S, Answer
@@ -10,58 +13,63 @@ from helpers.serving import PATIENCE_S, Answer
 from ebbtide import service
 from ebbtide.service import app, studies
 
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+Message = MutableMapping[str, Any]
+
 
 class ThreadWorkers:
     """Workers in a thread, which need no imports to start."""
 
-    def __init__(self, *_):
+    def __init__(self, *_: object) -> None:
         pass
 
-    def warm_up(self):
+    def warm_up(self) -> None:
         pass
 
-    async def do(self, work, *arguments):
+    async def do(self, work: Callable[[*Ts], T], *arguments: *Ts) -> T:
         return await asyncio.to_thread(work, *arguments)
 
-    def close(self):
+    def close(self) -> None:
         pass
 
 
 class Direct:
-    def __init__(self, app, runner):
+    def __init__(self, app: Any, runner: asyncio.Runner) -> None:
         self.app, self.runner = app, runner
         self.addresses = iter(range(10**9))
 
-    def run(self, coroutine):
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(asyncio.wait_for(coroutine, PATIENCE_S))
 
-    def call(self, *args, **kwargs):
+    def call(self, *args: Any, **kwargs: Any) -> Answer:
         return self.run(self.request(*args, **kwargs))
 
     async def request(
         self,
-        method,
-        path,
-        body=None,
+        method: str,
+        path: str,
+        body: object = None,
         *,
-        query="",
-        address=None,
-        receive=None,
-        send=None,
-        headers=(),
-        host="localhost",
-        content_type="application/json",
-    ):
+        query: str = "",
+        address: str | None = None,
+        receive: Callable[[], Coroutine[Any, Any, Message]] | None = None,
+        send: Callable[[Message], Coroutine[Any, Any, None]] | None = None,
+        headers: Iterable[tuple[bytes, bytes]] = (),
+        host: str = "localhost",
+        content_type: str = "application/json",
+    ) -> Answer:
         """Every request comes from an address of its own, unless one is given."""
-        sent, content = [], b"" if body is None else json.dumps(body).encode()
-        messages = iter([{"type": "http.request", "body": content, "more_body": False}])
+        sent: list[Message] = []
+        content = b"" if body is None else json.dumps(body).encode()
+        messages: Iterator[Message] = iter([{"type": "http.request", "body": content, "more_body": False}])
 
-        async def honest():
+        async def honest() -> Message:
             for message in messages:
                 return message
-            return await asyncio.Future()  # the client stays
+            return await asyncio.Future[Message]()  # the client stays
 
-        async def noted(message):
+        async def noted(message: Message) -> None:
             sent.append(message)
 
         scope = {
@@ -86,15 +94,15 @@ class Direct:
 
 
 @contextmanager
-def running(path, **options):
+def running(path: str | Path, **options: Any) -> Iterator[Direct]:
     """The service of the studies in a file, from its start to its end."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(studies, "Workers", ThreadWorkers)
         patch.setattr(app, "VIEWER_AFTER_S", 3600.0)
         application = service.application(f"sqlite:///{path}", **options)
 
-    async def begin():
-        said, heard = asyncio.Queue(), asyncio.Queue()
+    async def begin() -> tuple[asyncio.Task[None], asyncio.Queue[Message]]:
+        said, heard = asyncio.Queue[Message](), asyncio.Queue[Message]()
         task = asyncio.create_task(application({"type": "lifespan", "asgi": {"version": "3.0"}}, said.get, heard.put))
         await said.put({"type": "lifespan.startup"})
         assert (await heard.get())["type"] == "lifespan.startup.complete"

@@ -10,9 +10,11 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, BinaryIO, Self
 
 import pytest
 
@@ -31,7 +33,7 @@ METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 
 @dataclass
 class Server:
-    process: subprocess.Popen
+    process: subprocess.Popen[str]
     port: int
     folder: Path  # where s.db is
     log_path: Path
@@ -39,64 +41,69 @@ class Server:
     excused: int = 0  # characters of the log that may hold a traceback
 
     @property
-    def url(self):
+    def url(self) -> str:
         return f"http://{self.host}"
 
     @property
-    def host(self):
+    def host(self) -> str:
         return f"127.0.0.1:{self.port}"
 
     @property
-    def log(self):
+    def log(self) -> str:
         """What it has written to its stderr so far."""
         return self.log_path.read_text(errors="backslashreplace")
 
-    def lines(self, since=0):
+    def lines(self, since: int = 0) -> list[tuple[str, dict[str, str]]]:
         """The lines of the log from a character on, each as its level and its pairs; health checks are left out."""
         assert self.alive()  # what was answered before this is in the log by now
         found = [(level, pairs(text)) for level, text in LINE.findall(self.log[since:])]
         return [(level, line) for level, line in found if line["verb"] != "healthz"]
 
-    def call(self, method, path, body=None, head_only=False, **headers):
+    def call(
+        self, method: str, path: str, body: object = None, head_only: bool = False, **headers: str | None
+    ) -> "Answer":
         """One honest request, but for the headers given (None leaves one out). Other bodies than bytes become JSON."""
         return self.say(self.request(method, path, body, **headers), head_only=head_only)
 
-    def request(self, method, path, body=None, **headers):
-        given = {"Host": self.host} | ({} if self.token is None else {"Authorization": f"Bearer {self.token}"})
+    def request(self, method: str, path: str, body: object = None, **headers: str | None) -> bytes:
+        given: dict[str, str | None] = {"Host": self.host}
+        given |= {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
         if body is not None and not isinstance(body, bytes):
             body = json.dumps(body).encode()
             given["Content-Type"] = "application/json"
         given |= {name.replace("_", "-"): value for name, value in headers.items()}
         return request(method, path, [(k, v) for k, v in given.items() if v is not None], body)
 
-    def say(self, *parts, half_close=False, head_only=False):
+    def say(self, *parts: bytes, half_close: bool = False, head_only: bool = False) -> "Answer":
         """The first answer to some bytes, sent as they are on a connection of their own."""
         with self.connect() as talk:
             return talk.say(*parts, half_close=half_close, head_only=head_only)
 
-    def connect(self):
+    def connect(self) -> "Talk":
         """A connection that stays open."""
         return Talk(self)
 
-    def alive(self):
+    def alive(self) -> bool:
         """Whether the process runs and answers."""
         return self.process.poll() is None and self.call("GET", "/healthz").status == 200
 
-    def workers(self):
+    def workers(self) -> list[int]:
         """The ids of its worker processes, without multiprocessing's own helper."""
         if not Path("/proc/self/task").exists():
             pytest.skip("needs /proc")
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
-    def memory(self):
+    def memory(self) -> int | None:
         """Resident bytes of the server's own process; None where /proc does not tell."""
         status = Path(f"/proc/{self.process.pid}/status")
         if not status.exists():
             return None
-        return int(re.search(r"^VmRSS:\s+(\d+) kB", status.read_text(), re.MULTILINE)[1]) * 1024
+        found = re.search(r"^VmRSS:\s+(\d+) kB", status.read_text(), re.MULTILINE)
+        assert found
+        return int(found[1]) * 1024
 
-    def check_discretion(self, answer):
+    def check_discretion(self, answer: "Answer") -> None:
         """No answer shows the code, where its files are, or the token."""
         said = f"{answer.headers} {answer.body.decode('utf-8', 'backslashreplace')}"
         for secret in (TRACEBACK, 'File "', "site-packages", SOURCES, str(self.folder), self.token):
@@ -110,21 +117,27 @@ class Answer:
     body: bytes = b""
 
     @property
-    def json(self):
+    def json(self) -> Any:
         return json.loads(self.body)
 
     @property
-    def error(self):
+    def error(self) -> str:
         """The type of the error, once its shape is checked: ours, and nothing else."""
         assert self.headers["content-type"] == "application/json", self
         assert self.json.keys() == {"error"}, self
         assert self.json["error"].keys() == {"type", "message"}, self
         assert all(isinstance(said, str) and said for said in self.json["error"].values()), self
-        return self.json["error"]["type"]
+        return str(self.json["error"]["type"])
 
 
 @contextmanager
-def served(tmp_path, *options, env=None, token=None, dashboard=False):
+def served(
+    tmp_path: Path,
+    *options: str,
+    env: dict[str, str] | None = None,
+    token: str | None = None,
+    dashboard: bool = False,
+) -> Iterator[Server]:
     """A server of the studies in tmp_path/s.db, which is always ended. The token goes by the environment.
 
     With `dashboard`, it is an `ebbtide dashboard`.
@@ -139,6 +152,7 @@ def served(tmp_path, *options, env=None, token=None, dashboard=False):
         process = subprocess.Popen(
             arguments, stdout=subprocess.PIPE, stderr=log, env=environment, text=True, start_new_session=True
         )
+    assert process.stdout
     with process.stdout:
         try:
             line = _first_line(process)
@@ -152,13 +166,13 @@ def served(tmp_path, *options, env=None, token=None, dashboard=False):
     assert token is None or token not in server.log
 
 
-def command(tmp_path, *options):
+def command(tmp_path: Path, *options: str) -> list[str]:
     """The command line that serves tmp_path/s.db, at any port that is free."""
     storage = f"sqlite:///{tmp_path}/s.db"
     return [sys.executable, str(LAUNCHER), "serve", "--storage", storage, "--port", "0", *options]
 
 
-def pairs(text):
+def pairs(text: str) -> dict[str, str]:
     """The key=value pairs of a line of the log; AssertionError if it is anything else."""
     assert re.fullmatch(f"{PAIR.pattern}( {PAIR.pattern})*", text), text
     found = [(key, json.loads(value) if value.startswith('"') else value) for key, value in PAIR.findall(text)]
@@ -166,16 +180,17 @@ def pairs(text):
     return dict(found)
 
 
-def _first_line(process):
+def _first_line(process: subprocess.Popen[str]) -> str:
     watchdog = threading.Timer(PATIENCE_S, process.kill)
     watchdog.start()
     try:
+        assert process.stdout
         return process.stdout.readline()
     finally:
         watchdog.cancel()
 
 
-def _end(process):
+def _end(process: subprocess.Popen[str]) -> None:
     process.terminate()
     try:
         process.wait(PATIENCE_S)
@@ -188,7 +203,7 @@ def _end(process):
 # --- HTTP, byte by byte -----------------------------------------------------------------------------------------------
 
 
-def request(method, target, headers=(), body=None):
+def request(method: str, target: str, headers: Iterable[tuple[str, str]] = (), body: bytes | None = None) -> bytes:
     """The bytes of a request. Headers are pairs, sent as they are; a body announces its length unless they do."""
     headers = list(headers)
     if body is not None and not {"content-length", "transfer-encoding"} & {name.lower() for name, _ in headers}:
@@ -197,7 +212,7 @@ def request(method, target, headers=(), body=None):
     return "\r\n".join(lines).encode("latin-1") + (body or b"")
 
 
-def chunked(*parts):
+def chunked(*parts: bytes) -> bytes:
     """A body that does not announce its length."""
     return b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
 
@@ -205,19 +220,19 @@ def chunked(*parts):
 class Talk:
     """A connection to a server."""
 
-    def __init__(self, server):
+    def __init__(self, server: Server) -> None:
         self.server = server
         self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S)
         self.stream = self.socket.makefile("rb")
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         self.stream.close()
         self.socket.close()
 
-    def send(self, *parts, half_close=False):
+    def send(self, *parts: bytes, half_close: bool = False) -> None:
         """`half_close` says that no more will come."""
         try:
             for part in parts:
@@ -227,11 +242,11 @@ class Talk:
         except OSError:
             pass  # refused before all of it was sent; there may still be an answer
 
-    def say(self, *parts, half_close=False, head_only=False):
+    def say(self, *parts: bytes, half_close: bool = False, head_only: bool = False) -> Answer:
         self.send(*parts, half_close=half_close)
         return self.hear(head_only)
 
-    def hear(self, head_only=False):
+    def hear(self, head_only: bool = False) -> Answer:
         """The next answer."""
         try:
             answer = _parse(self.stream, head_only)
@@ -241,12 +256,14 @@ class Talk:
         return answer
 
 
-def _parse(stream, head_only=False):
+def _parse(stream: BinaryIO, head_only: bool = False) -> Answer:
     start = stream.readline()
     if not start:
         return Answer(None)
-    status = int(re.fullmatch(rb"HTTP/1\.1 (\d{3}) [^\r\n]*\r\n", start)[1])
-    headers = {}
+    found = re.fullmatch(rb"HTTP/1\.1 (\d{3}) [^\r\n]*\r\n", start)
+    assert found, start
+    status = int(found[1])
+    headers: dict[str, str] = {}
     while (line := stream.readline()) not in (b"\r\n", b""):
         name, _, value = line.decode("latin-1").rstrip("\r\n").partition(": ")
         assert name.lower() not in headers, f"{name} twice"
@@ -261,7 +278,7 @@ def _parse(stream, head_only=False):
     return Answer(status, headers, b"".join(iter(lambda: read_chunk(stream), b"")))
 
 
-def read_chunk(stream):
+def read_chunk(stream: BinaryIO) -> bytes:
     """The next chunk of a body; b"" at its end."""
     part = stream.read(int(stream.readline(), 16))
     assert stream.readline() == b"\r\n"
@@ -271,7 +288,7 @@ def read_chunk(stream):
 # --- the service's own description of itself --------------------------------------------------------------------------
 
 
-def operations(document, name):
+def operations(document: Mapping[str, Any], name: str) -> list[tuple[str, str]]:
     """(method, path) of every route of an OpenAPI document, with the name of a study filled in."""
     return [
         (method.upper(), re.sub(r"\{[^}]*\}", name, path))

@@ -3,14 +3,17 @@
 import json
 import shutil
 import sqlite3
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import ebbtide as eb
 from ebbtide.dashboard.views import Views
+from ebbtide.space import Parameter
 from ebbtide.study.storage import Storage
 
 SPACE = {"x": eb.Float(0.0, 1.0), "k": eb.Int(1, 6)}
@@ -20,11 +23,11 @@ N_INITIAL = 30
 NEWEST = 7  # observations in the page's table of what was told last
 
 
-def url(path):
+def url(path: str | Path) -> str:
     return f"sqlite:///{path}"
 
 
-def drifting(params, t):
+def drifting(params: Mapping[str, Any], t: float) -> float:
     return float(np.sin(3.0 * params["x"] + t / 7.0) + 0.1 * params.get("k", 0))
 
 
@@ -40,29 +43,37 @@ class Story:
     history: list[eb.Observation] = field(default_factory=list)
 
     @property
-    def active(self):
+    def active(self) -> list[int]:
         return [line for line, told in enumerate(self.history) if told.active]
 
     @property
-    def removals(self):
+    def removals(self) -> list[tuple[int, int]]:
         """(ask, line), from the file itself."""
         with closing(sqlite3.connect(self.path)) as connection:
             return connection.execute("SELECT ask, line FROM removals ORDER BY ask, line").fetchall()
 
-    def copy(self, folder):
+    def copy(self, folder: Path) -> Path:
         """The study in a file of its own."""
         return Path(shutil.copy(self.path, folder / "s.db"))
 
 
 @contextmanager
-def looking_at(path):
+def looking_at(path: str | Path) -> Iterator[Views]:
     with closing(Storage.of(url(path), read_only=True)) as storage:
         yield Views(storage)
 
 
-def made(path, steps=8, algorithm="w-dbo", space=None, name="edge", close=True, **changes):
+def made(
+    path: str | Path,
+    steps: int = 8,
+    algorithm: str | eb.Algorithm = "w-dbo",
+    space: Mapping[str, Parameter] | None = None,
+    name: str = "edge",
+    close: bool = True,
+    **changes: Any,
+) -> eb.Optimizer:
     """A small study of a few asks and tells."""
-    options = {"clock": eb.ManualClock(), "seed": 3, "n_initial": 3} | changes
+    options: dict[str, Any] = {"clock": eb.ManualClock(), "seed": 3, "n_initial": 3} | changes
     opt = eb.Optimizer(space or {"x": eb.Float(0.0, 1.0)}, algorithm=algorithm, storage=url(path), name=name, **options)
     go_on(opt, steps)
     if close:
@@ -70,7 +81,7 @@ def made(path, steps=8, algorithm="w-dbo", space=None, name="edge", close=True, 
     return opt
 
 
-def go_on(opt, steps):
+def go_on(opt: eb.Optimizer, steps: int) -> list[eb.Trial]:
     trials = []
     for _ in range(steps):
         trial = opt.ask()
@@ -83,7 +94,7 @@ def go_on(opt, steps):
     return trials
 
 
-def trail_of(views, last=None, name="edge"):
+def trail_of(views: Views, last: int | None = None, name: str = "edge") -> tuple[dict[str, Any], list[int]]:
     """All of a trail, and how much was missing after each call."""
     trail, missing = views.trail(name, last), []
     while trail["missing"]:

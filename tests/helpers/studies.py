@@ -44,8 +44,9 @@ def url(path: str | Path) -> str:
 
 def tiny(path: str | Path | None = None, **changes: Any) -> eb.Optimizer:
     """A study of one parameter whose asks only fill the space, so that they cost little."""
-    stored = {} if path is None else {"storage": url(path), "name": "edge"}
-    return eb.Optimizer(TINY, **{"clock": eb.ManualClock(), "seed": 0, "n_initial": 10_000} | stored | changes)
+    options: dict[str, Any] = {"clock": eb.ManualClock(), "seed": 0, "n_initial": 10_000}
+    options |= {} if path is None else {"storage": url(path), "name": "edge"}
+    return eb.Optimizer(TINY, **options | changes)
 
 
 def column(path: str | Path, query: str) -> list[Any]:

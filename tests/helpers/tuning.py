@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -13,30 +14,32 @@ AMPLE = 60.0  # a time limit that no machine needs
 SHORT = 0.25  # one that has to pass
 
 
-def interrupt_this():
+def interrupt_this() -> None:
     """As Ctrl-C does, from any thread."""
-    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+    main = threading.main_thread().ident
+    assert main is not None
+    signal.pthread_kill(main, signal.SIGINT)
 
 
 class Lifeline:
     """A FIFO that a command and all that it starts hold open: it ends when the last of them has."""
 
-    def __init__(self, path):
+    def __init__(self, path: Path) -> None:
         self.path = path
         os.mkfifo(path)
         self.reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
 
-    def holding(self, script):
+    def holding(self, script: str) -> list[str]:
         """The script in a shell that holds the line, as does whatever it starts."""
         return ["sh", "-c", f'exec 9>"$0"; echo alive >&9; {script}', str(self.path)]
 
-    def wait_for_a_sign(self):
+    def wait_for_a_sign(self) -> None:
         self._read_until(b"alive\n")
 
-    def assert_ended(self):
+    def assert_ended(self) -> None:
         self._read_until(b"")
 
-    def _read_until(self, wanted):
+    def _read_until(self, wanted: bytes) -> None:
         patience = time.monotonic() + AMPLE
         while time.monotonic() < patience:
             try:

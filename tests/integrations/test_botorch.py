@@ -171,7 +171,7 @@ def test_noise_may_differ_from_one_observation_to_another():
     model = SingleTaskGP(X, Y, variances, covar_module=rbf([0.3, 0.6, 0.4], None), outcome_transform=None)
     kernel = eb.SpaceTimeKernel(1.0, eb.SquaredExponential((0.3, 0.6)), eb.SquaredExponential(0.4))
     space, t, y = X[:, :2].numpy(), X[:, 2].numpy(), Y.numpy().ravel() - float(model.mean_module.constant)
-    P = np.linalg.inv(kernel(space, t) + np.diag(variances.numpy().ravel()))
+    P = np.linalg.inv(kernel(space, t) + np.diag(variances.numpy().ravel())).astype(float)
     wanted = criterion(kernel, P, P @ y, space, t, NOW).scores()
     np.testing.assert_allclose(relevance(model, NOW).numpy(), wanted, rtol=1e-8)
 

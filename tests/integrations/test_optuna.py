@@ -16,6 +16,7 @@ from optuna.testing.pytest_samplers import BasicSamplerTestCase, RelativeSampler
 from optuna.trial import TrialState
 
 import ebbtide as eb
+from ebbtide.clock import SystemClock
 from ebbtide.integrations.optuna import NOTE, RECENT, TIME, EbbtideSampler, recommend
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -451,11 +452,11 @@ def test_studies_whose_trials_have_the_same_ids_are_not_confused():
 
 def test_wrong_arguments_are_refused():
     with pytest.raises(eb.ConfigurationError, match="algorithm"):
-        EbbtideSampler(3)
+        EbbtideSampler(3)  # type: ignore[arg-type]
     with pytest.raises(eb.ConfigurationError, match="seed"):
         EbbtideSampler(seed=-1)
     with pytest.raises(eb.ConfigurationError, match="n_initial"):
-        EbbtideSampler(n_initial=1.5)
+        EbbtideSampler(n_initial=1.5)  # type: ignore[arg-type]
 
 
 def test_the_clock_never_goes_behind_what_was_noted():
@@ -463,6 +464,7 @@ def test_the_clock_never_goes_behind_what_was_noted():
     study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=3)
     ahead = datetime.datetime.now().timestamp() + 3600.0
     another = EbbtideSampler(seed=0)  # as in a process whose clock was ahead
+    assert isinstance(another.clock, SystemClock)
     another.clock.never_before(ahead)
     study.sampler = another
     study.ask().suggest_float("x", 0.0, 1.0)

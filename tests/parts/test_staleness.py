@@ -33,7 +33,8 @@ def test_the_loop_is_algorithm_1(rng):
     active = list(range(10))
     mine = list(active)
     state: dict[str, float] = {}
-    b, previous, l_T = 1.0, None, math.nan
+    b, previous = 1.0, None
+    l_T: float | None = math.nan
     removed_in_all = 0
     for k in range(10, 60):
         now = float(t[k])

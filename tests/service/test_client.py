@@ -24,7 +24,13 @@ def test_a_service_that_cannot_be_reached_is_an_error():
 def impostor():
     """A server that answers every request with what it is given."""
 
+    class Impostor(http.server.ThreadingHTTPServer):
+        says: tuple[int, dict[str, str], bytes]
+        heard: list[str]
+
     class Handler(http.server.BaseHTTPRequestHandler):
+        server: Impostor
+
         def do_GET(self):
             status, headers, body = self.server.says
             self.server.heard.append(self.path)
@@ -38,7 +44,7 @@ def impostor():
         def log_message(self, *args):
             pass
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+    with Impostor(("127.0.0.1", 0), Handler) as running:
         thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         yield running

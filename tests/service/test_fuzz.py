@@ -7,6 +7,7 @@ import json
 import random
 import select
 from collections import Counter
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -26,7 +27,7 @@ PARAMS = {"power": 10.0, "width": 3, "codec": "b"}
 NEW = {"name": "new", "space": SPACE, "direction": "maximize", "algorithm": "random", "seed": 1, "n_initial": 4}
 TELL = {"params": PARAMS, "value": 1.5, "failed": False, "time": 1.7e9, "idempotency_key": "k"}
 ASK = {"n": 2, "lease": 10.0}
-BODIES = {"/studies": NEW, "/studies/edge-0/tell": TELL, "/studies/edge-0/ask": ASK}
+BODIES: dict[str, dict[str, Any]] = {"/studies": NEW, "/studies/edge-0/tell": TELL, "/studies/edge-0/ask": ASK}
 
 
 @pytest.fixture(scope="module")

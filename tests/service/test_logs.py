@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 
 import pytest
 from helpers.direct import running
@@ -266,7 +267,7 @@ def test_a_long_value_is_cut_and_a_missing_one_left_out():
 
 def test_a_flood_of_refusals_does_not_flood_the_log(caplog, monkeypatch):
     now = 100.0
-    monkeypatch.setattr(logs.time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "monotonic", lambda: now)
     throttle = Throttle(most=3)
     assert [throttle.allow() for _ in range(8)] == [True] * 3 + [False] * 5
     assert logged(caplog) == []

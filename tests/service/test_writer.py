@@ -1,6 +1,7 @@
 """The writing thread: batches, failures in them, and its end."""
 
 import threading
+from functools import partial
 
 import pytest
 
@@ -15,7 +16,7 @@ def writer(tmp_path):
     storage = Storage.of(f"sqlite:///{tmp_path}/w.db", create=True)
     undone = []
     writer = Writer(storage.database, lambda: undone.append(True))
-    writer.undone = undone
+    writer.undone = undone  # type: ignore[attr-defined]
     yield writer
     writer.close()
     storage.close()
@@ -72,7 +73,7 @@ def test_what_was_submitted_is_finished_before_the_end(tmp_path):
     storage = Storage.of(f"sqlite:///{tmp_path}/w.db", create=True)
     writer = Writer(storage.database, lambda: None)
     insert = "INSERT INTO studies (name, created, definition) VALUES (?, 0, '{}')"
-    futures = [writer.submit(lambda i=i: storage.database.run(insert, (str(i),))) for i in range(50)]
+    futures = [writer.submit(partial(storage.database.run, insert, (str(i),))) for i in range(50)]
     writer.close()
     assert all(future.done() and future.exception() is None for future in futures)
     assert not writer.alive

@@ -6,6 +6,7 @@ import tempfile
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ def folder(tmp_path):
 
 
 def study(folder=None):
-    stored = {} if folder is None else {"storage": f"sqlite:///{folder}/study.db", "name": "edge"}
+    stored: dict[str, Any] = {} if folder is None else {"storage": f"sqlite:///{folder}/study.db", "name": "edge"}
     return eb.Optimizer(SPACE, algorithm=ALGORITHM, clock=eb.ManualClock(), seed=3, n_initial=2, **stored)
 
 

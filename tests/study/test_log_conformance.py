@@ -3,6 +3,7 @@
 import math
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from helpers.serving import served
@@ -10,7 +11,7 @@ from helpers.studies import TINY, url
 
 import ebbtide as eb
 
-SETTINGS = {"seed": 3, "n_initial": 1000}  # every ask fills the space, and does not depend on the time
+SETTINGS: dict[str, Any] = {"seed": 3, "n_initial": 1000}  # every ask fills the space, and does not depend on the time
 
 
 class Kept:

@@ -371,7 +371,7 @@ def test_the_timescale_is_in_the_clocks_unit():
     for unit in (1.0, 60.0):
         clock = eb.ManualClock()
         opt = eb.Optimizer(UNIT_SQUARE, direction="maximize", clock=clock, seed=4)
-        drive(opt, lambda params, t, unit=unit: moving_bump(params, t / unit), 60, dt=unit)
+        drive(opt, lambda params, t, unit=unit: moving_bump(params, t / unit), 60, dt=unit)  # type: ignore[misc]
         scales.append(opt.hyperparameters["timescale"])
     assert scales[1] / scales[0] == pytest.approx(60.0, rel=1e-3)
 
@@ -519,6 +519,7 @@ def test_save_and_load_at_any_moment_changes_nothing(algorithm, tmp_path):
                 opt = eb.Optimizer.load(path)
             wait_until(opt.clock, trial.time)
             opt.tell(trial, moving_bump(trial.params, trial.time))
+            assert isinstance(opt.clock, eb.ManualClock)
             opt.clock.advance(1.0)
             if interrupted and k % 5 == 2:
                 opt.save(path)

@@ -93,13 +93,13 @@ def test_a_given_system_clock_continues_from_the_last_reading(tmp_path):
 def test_a_wrong_algorithm_is_an_error(snapshot):
     _, path = snapshot
     with pytest.raises(eb.ConfigurationError, match=r"eb\.Algorithm"):
-        eb.Optimizer.load(path, algorithm=3)
+        eb.Optimizer.load(path, algorithm=3)  # type: ignore[arg-type]
 
 
 def test_parts_with_numpy_numbers_can_be_saved(tmp_path):
     import numpy as np
 
-    policy = eb.WassersteinBudget(alpha=np.float32(0.5), max_active=np.int64(500))
+    policy = eb.WassersteinBudget(alpha=np.float32(0.5), max_active=np.int64(500))  # type: ignore[arg-type]
     algorithm = eb.Algorithm(staleness=policy, acquisition=eb.UCB(np.float64(2.0)))
     eb.Optimizer(UNIT_SQUARE, algorithm=algorithm, seed=0).save(tmp_path / "s.json")
     assert eb.Optimizer.load(tmp_path / "s.json").algorithm == algorithm
@@ -157,7 +157,7 @@ class Plain:
 
 
 def test_numpy_numbers_survive_in_a_part(tmp_path):
-    window = eb.SlidingWindow(size=np.int64(5), duration=np.float32(7.0))
+    window = eb.SlidingWindow(size=np.int64(5), duration=np.float32(7.0))  # type: ignore[arg-type]
     opt = eb.Optimizer(UNIT_SQUARE, algorithm=eb.Algorithm(staleness=window), seed=0, clock=eb.ManualClock())
     opt.save(tmp_path / "s.json")
     assert eb.Optimizer.load(tmp_path / "s.json").algorithm.staleness == eb.SlidingWindow(size=5, duration=7.0)

@@ -60,6 +60,7 @@ def test_a_stored_study_equals_the_same_study_in_memory(algorithm, tmp_path):
     with closing(eb.Optimizer.open(url(tmp_path / "s.db"), "edge")) as again:
         same(memory, again)
         assert again.clock.now() == memory.clock.now() - 1.0  # its last advance came after the last tell
+        assert isinstance(again.clock, eb.ManualClock)
         again.clock.advance(1.0)
         assert again.ask() == memory.ask()
 
@@ -137,6 +138,7 @@ def test_a_study_of_ten_thousand_observations_loads_only_the_active_ones(tmp_pat
     algorithm = eb.Algorithm(staleness=eb.WassersteinBudget(max_active=200))
     storage = Storage.of(url(tmp_path / "s.db"), create=True)
     opt = tiny(storage=storage, name="edge", algorithm=algorithm, n_initial=3)
+    assert isinstance(opt.clock, eb.ManualClock)
     rng = np.random.default_rng(8)
     with storage.database.transaction():
         for x, y in rng.random((10_000, 2)).tolist():
@@ -179,6 +181,7 @@ def test_every_ask_can_be_recomputed_from_the_log(algorithm, forgets, tmp_path):
 
 def test_an_ask_with_until_can_be_recomputed_from_the_log(tmp_path):
     with closing(study("abo", tmp_path / "s.db")) as opt:
+        assert isinstance(opt.clock, eb.ManualClock)
         for _ in range(12):
             trial = opt.ask(until=opt.clock.now() + 0.5)
             wait_until(opt.clock, trial.time)
@@ -248,6 +251,7 @@ def reopened(opt, folder):
 )
 def test_a_tell_with_a_key_is_recorded_once(stored, again, tmp_path):
     opt = tiny(tmp_path / "s.db" if stored else None)
+    assert isinstance(opt.clock, eb.ManualClock)
     opt.clock.advance(5.0)
     trial = opt.ask()
     opt.tell({"x": 0.25}, 1.5, time=3.0, key="a")
@@ -340,6 +344,7 @@ def test_pending_trials_move_the_next_ask_and_expired_ones_do_not(tmp_path):
         with closing(tiny(tmp_path / f"{lease}.db", n_initial=3)) as opt:
             drive(opt, lambda params, t: (params["x"] - 0.5) ** 2, 8)
             opt.ask(lease=lease)
+            assert isinstance(opt.clock, eb.ManualClock)
             opt.clock.advance(1.0)
             asked[lease] = opt.ask()
     assert asked[50.0].params != asked[0.5].params
@@ -347,7 +352,7 @@ def test_pending_trials_move_the_next_ask_and_expired_ones_do_not(tmp_path):
 
 def test_a_lease_may_be_a_numpy_number(tmp_path):
     with closing(tiny(tmp_path / "s.db")) as opt:
-        opt.ask(lease=np.float32(2.0))
+        opt.ask(lease=np.float32(2.0))  # type: ignore[call-overload]
     assert column(tmp_path / "s.db", "SELECT expires FROM asks") == [2.0]
 
 

@@ -5,6 +5,7 @@ import tempfile
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,8 +33,8 @@ from ebbtide.study.storage import Storage
     ],
 )
 def test_another_definition_of_a_study_is_an_error_that_says_what_differs(different, says, tmp_path):
-    usual = {"space": TINY, "clock": eb.ManualClock(), "seed": 0, "n_initial": 7}
-    where = {"storage": url(tmp_path / "s.db"), "name": "edge"}
+    usual: dict[str, Any] = {"space": TINY, "clock": eb.ManualClock(), "seed": 0, "n_initial": 7}
+    where: dict[str, Any] = {"storage": url(tmp_path / "s.db"), "name": "edge"}
     with closing(eb.Optimizer(**usual, **where)) as opt:
         opt.ask()
         with pytest.raises(eb.StudyError, match=says):

@@ -143,7 +143,7 @@ def test_three_processes_that_ask_and_tell_at_once(tmp_path):
 class Contested(database.Database):
     """A file to which another connection tries to write whenever this one does."""
 
-    tried = ()
+    tried: tuple[str, ...] = ()
 
     def run(self, statement, values=()):
         super().run(statement, values)
@@ -160,6 +160,7 @@ def test_no_other_process_can_write_while_something_is_recorded(tmp_path):
     with closing(Storage(Contested(tmp_path / "s.db", "rwc"))) as storage:
         opt = tiny(storage=storage, name="edge")
         opt.tell(opt.ask(), 1.0)
+        assert isinstance(storage.database, Contested)
         assert storage.database.tried == ("SQLITE_BUSY",) * 3  # the study, the ask, the tell
         tiny(tmp_path / "s.db").close()  # afterwards anyone can
 
@@ -167,7 +168,7 @@ def test_no_other_process_can_write_while_something_is_recorded(tmp_path):
 class Overtaken(database.Database):
     """A file in which another process creates the tables just when this one checks whether there are any."""
 
-    overtaking = ()
+    overtaking: tuple[eb.Optimizer, ...] = ()
 
     def rows(self, query, values=()):
         if "sqlite_schema" in query and not self.overtaking:
@@ -179,6 +180,7 @@ def test_two_processes_that_create_the_same_file_at_once_share_it(tmp_path):
     with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
         connection.execute("PRAGMA journal_mode = WAL")  # as far as the other process has come
     with closing(Storage(Overtaken(tmp_path / "s.db", "rwc"))) as storage:
+        assert isinstance(storage.database, Overtaken)
         (other,) = storage.database.overtaking
         opt = tiny(storage=storage, name="edge")
         other.tell(other.ask(), 1.0)
@@ -276,6 +278,7 @@ def test_a_tell_by_another_process_during_an_ask_counts_for_the_next_ask(tmp_pat
         with closing(tiny(tmp_path / "s.db", n_initial=2, algorithm=WINDOW)) as other:
             plan = one._plan()
             step = plan.step()
+            assert isinstance(other.clock, eb.ManualClock)
             other.clock.advance(30.0)
             other.tell({"x": 0.9}, 5.0)
             trial = one._commit(plan, step)
