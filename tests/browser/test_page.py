@@ -12,7 +12,7 @@ import urllib.parse
 from pathlib import Path
 
 import pytest
-from conftest import (  # type: ignore[attr-defined]  # to mypy, the conftest one folder up
+from helpers.browser import (
     ARGUMENTS,
     CHROMIUM,
     SPACE,
@@ -522,6 +522,7 @@ def test_browsers_that_are_killed_or_stalled_cost_no_tell(server, study, tmp_pat
     try:
         for number in range(6):
             profile = f"--user-data-dir={tmp_path / str(number)}"
+            assert CHROMIUM is not None
             command = [CHROMIUM, "--headless", *ARGUMENTS, profile, "--remote-debugging-port=0"]
             browser = subprocess.Popen(
                 [*command, view_of(server, "edge-7")], stderr=subprocess.DEVNULL, start_new_session=True

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import ebbtide as eb
 from ebbtide.clock import wait_until
@@ -58,6 +59,11 @@ def python(code: str, *arguments: object, **options: Any) -> "subprocess.Popen[s
     """Run the code in a separate process."""
     command = [sys.executable, "-W", "error", "-c", textwrap.dedent(code), *map(str, arguments)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options)
+
+
+def named(quick: Sequence[str]) -> list[Any]:
+    """Every algorithm by its name, as parameters of a test; all but a few are slow."""
+    return [pytest.param(name, marks=() if name in quick else pytest.mark.slow) for name in eb.algorithms.names()]
 
 
 def contents(opt: eb.Optimizer) -> dict[str, Any]:

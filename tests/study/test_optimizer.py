@@ -6,7 +6,7 @@ from statistics import median
 import numpy as np
 import pytest
 from helpers.drifting import UNIT_SQUARE, drive, moving_bump
-from helpers.studies import contents
+from helpers.studies import contents, named
 
 import ebbtide as eb
 from ebbtide.clock import wait_until
@@ -505,7 +505,7 @@ def test_the_same_seed_gives_the_same_asks_and_another_seed_does_not():
     assert asks(1) != asks(2)
 
 
-@pytest.mark.parametrize("algorithm", eb.algorithms.names())
+@pytest.mark.parametrize("algorithm", named(quick=("w-dbo", "abo", "et-gp-ucb")))
 def test_save_and_load_at_any_moment_changes_nothing(algorithm, tmp_path):
     path = tmp_path / "study.json"
 

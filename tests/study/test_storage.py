@@ -18,6 +18,7 @@ from helpers.studies import (
     column,
     events,
     happen,
+    named,
     pending,
     same,
     study,
@@ -66,7 +67,12 @@ def test_a_stored_study_equals_the_same_study_in_memory(algorithm, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "algorithm", [*eb.algorithms.names(), WINDOW, HASTY], ids=[*eb.algorithms.names(), "window", "hasty"]
+    "algorithm",
+    [
+        *named(quick=("w-dbo", "tv-gp-ucb", "r-gp-ucb")),
+        pytest.param(WINDOW, id="window"),
+        pytest.param(HASTY, id="hasty"),
+    ],
 )
 def test_a_study_reopened_all_the_time_asks_the_same(algorithm, tmp_path):
     script = events(seed=4, n=42)
