@@ -22,6 +22,8 @@ from ebbtide.dashboard import views as views_module
 from ebbtide.service import routes_pages, viewer
 from ebbtide.service.errors import answer_errors
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def service(story, tmp_path_factory):

@@ -43,6 +43,7 @@ def test_a_query_computed_at_t_lands_after_the_modelled_time():
     assert np.array_equal(frame["n"], n)
 
 
+@pytest.mark.slow
 def test_what_is_forgotten_buys_queries():
     protocol = Protocol(duration=150.0)
     keep, forget = (run("eggholder", name, seed=0, protocol=protocol).frame for name in ("keep-all", "w-dbo"))
@@ -97,6 +98,7 @@ def test_the_time_weighted_regret_is_its_integral():
     assert outcome.time_weighted_regret == pytest.approx(loss / (1.0 - t[0]), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_the_wlan_has_its_own_kernel_in_time():
     """Which a name takes and an algorithm of one's own does not."""
     half = run("wlan", "w-dbo", seed=0, protocol=SHORT)
@@ -107,6 +109,7 @@ def test_the_wlan_has_its_own_kernel_in_time():
     assert mine.algorithm.startswith("Algorithm(")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["w-dbo", "r-gp-ucb", "abo"])
 def test_same_seed_same_frame(algorithm):
     first, second = (run("temperature", algorithm, seed=2, protocol=Protocol(duration=60.0)) for _ in range(2))

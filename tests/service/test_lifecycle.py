@@ -45,6 +45,7 @@ def ask(server, name):
         return client.study(name).ask()
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_replaced(server, client):
     study = client.create("mourned", SPACE)
     study.tell(study.ask(), 1.0)
