@@ -29,6 +29,7 @@ def record(name: str, rows: Sequence[Mapping[str, object]], make: str) -> None:
     """Write docs/data/NAME.csv, if `--record` was given. `make` is the script's target, its command without options."""
     if RECORD not in sys.argv:
         return
+    commit = _commit()  # before anything is written, which would make the tree dirty
     _write(DATA / f"{name}.csv", rows)
     with SOURCES.open(encoding="utf-8", newline="") as file:
         sources = {row["file"]: row for row in csv.DictReader(file)}
@@ -36,7 +37,7 @@ def record(name: str, rows: Sequence[Mapping[str, object]], make: str) -> None:
         "file": name,
         "command": _command(make),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
-        "commit": _commit(),
+        "commit": commit,
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}",
     }
     _write(SOURCES, [sources[name] for name in sorted(sources)])
