@@ -1,0 +1,165 @@
+"""What is known about a study: its definition, the state that the last ask left behind, and the active set."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ebbtide.gp.arrays import Array, Rows
+from ebbtide.gp.criterion import relevance
+from ebbtide.gp.inference import Prior, weak_prior
+from ebbtide.gp.likelihood import Hyperparameters
+from ebbtide.gp.standardization import Standardization
+from ebbtide.parts.staleness import WassersteinBudget
+from ebbtide.records import Model, Observation, Trial
+from ebbtide.study.active import ActiveSet, Checkpoint
+from ebbtide.study.axis import TimeAxis
+from ebbtide.study.definition import Definition
+from ebbtide.study.log import Ask, Updates
+from ebbtide.study.state import State
+from ebbtide.study.step import Step
+
+TRIM_BLOCK = 512  # rows scored at a time, when far more were told than may stay
+
+
+class Knowledge:
+    """What is known about a study, and what follows from it at once.
+
+    Only these methods change what is known; other code just reads `state` and `active`:
+
+    | method    | what happened                                                     |
+    |-----------|-------------------------------------------------------------------|
+    | `restore` | a log was opened                                                  |
+    | `apply`   | an ask was recorded                                               |
+    | `record`  | a tell was recorded                                               |
+    | `learn`   | other processes have recorded asks and tells                      |
+    | `note`    | the clock was read                                                |
+
+    A host that keeps the trials itself (Optuna) uses `advance` for an ask's outcome, and `expect` before it asks.
+    """
+
+    def __init__(self, definition: Definition) -> None:
+        self.definition = definition
+        self.space, self.algorithm, self.seed = definition.space, definition.algorithm, definition.seed
+        self._state = State()
+        self._active = ActiveSet(self.space)
+
+    # --- what is known ------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> State:
+        """The state that the last ask left behind, with the clock's readings since."""
+        return self._state
+
+    @property
+    def active(self) -> ActiveSet:
+        """The active observations and the pending trials."""
+        return self._active
+
+    @property
+    def latest_reading(self) -> float:
+        """The latest time that the clock ever showed; −∞ before the first reading."""
+        latest = self._state.latest_reading
+        return -math.inf if latest is None else latest
+
+    def restore(self, state: State, checkpoint: Checkpoint) -> None:
+        """Start from where a log ends: `engine.restore(*log.checkpoint())`."""
+        self._state, self._active = state, ActiveSet(self.space, checkpoint)
+
+    def apply(self, ask: Ask) -> None:
+        """Apply an ask that was recorded."""
+        self.advance(ask.state, [line for line, _ in ask.removed])
+        self._active.open(ask.trial)
+
+    def advance(self, state: State, removed: Sequence[int]) -> None:
+        """Go to the state that an ask left behind, and remove these lines."""
+        latest = self._state.latest_reading
+        self._state = state if latest is None else state.noting(latest)
+        self._active.remove(removed)
+
+    def record(self, observation: Observation, reading: float | None = None) -> None:
+        """Apply a tell that was recorded, and the clock's reading at that time, if it is known."""
+        self._active.record(observation)
+        if reading is not None:
+            self.note(reading)
+
+    def note(self, reading: float) -> None:
+        """Note a reading of the clock, which may be the latest."""
+        self._state = self._state.noting(reading)
+
+    def learn(self, updates: Updates) -> None:
+        """Apply what other processes have recorded."""
+        for observation, reading in updates.tells:
+            self.record(replace(observation, removed_at=None), reading)  # the ask that removed it comes below
+        told = {observation.trial_id for observation, _ in updates.tells}
+        for ask in updates.asks:
+            self.apply(ask)
+            if ask.trial.id in told:
+                self._active.settle(ask.trial.id)
+
+    def expect(self, number: int, pending: Iterable[Trial]) -> None:
+        """Set the number of the next ask, and the pending trials."""
+        self._state = replace(self._state, asks=number)
+        self._active.pending = {trial.id: trial for trial in pending}
+
+    # --- what follows from it -----------------------------------------------------------------------------
+
+    @property
+    def axis(self) -> TimeAxis:
+        return TimeAxis(self.algorithm.temporal, self._active)
+
+    @property
+    def sign(self) -> float:
+        """The model maximizes."""
+        return 1.0 if self.definition.direction == "maximize" else -1.0
+
+    @property
+    def hyper(self) -> Hyperparameters:
+        """As last fitted; before the first fit, the prior's centre."""
+        return self._state.hyper or self.default_hyperparameters()
+
+    @property
+    def model(self) -> Model:
+        """Kernel, noise, and the mean and scale that standardise y, as last fitted."""
+        fitted = self._state.hyper is not None
+        standardization = self._state.standardization if fitted else Standardization.of(self._active.dataset.y)
+        kernel = self.hyper.kernel(self.algorithm.spatial, self.algorithm.temporal)
+        return Model(kernel, self.hyper.noise, standardization.mean, standardization.scale)
+
+    def prior(self) -> Prior:
+        limits = None if self.algorithm.temporal is None else self.axis.limits()
+        return weak_prior(self.algorithm.spatial.ard, self.space.width, limits, self.algorithm.inference)
+
+    def default_hyperparameters(self) -> Hyperparameters:
+        """The prior's centre, until there is something to fit."""
+        prior = self.prior()
+        drifting = self.algorithm.temporal is not None
+        return Hyperparameters.from_vector(prior.clip(prior.center), ard=self.algorithm.spatial.ard, drifting=drifting)
+
+    def scores(self, rows: Rows, now: float) -> Array:
+        """The relevance of active rows, by the model as last fitted."""
+        data, moments, present = self._active.dataset.take(rows), self.axis.rows(rows), self.axis.place(now)
+        if self.algorithm.temporal is None:
+            return data.t - now  # without relevance, rows are removed by age
+        policy, model = self.algorithm.staleness, self.model
+        method = policy.method if isinstance(policy, WassersteinBudget) else "bound"
+        z = Standardization(model.mean, model.scale).apply(data.y)
+        return relevance(data.x, moments, z, kernel=model.kernel, noise=model.noise, now=present, method=method)
+
+    def thinned(self, step: Step, rows: Rows, now: float) -> Rows:
+        """The rows to model. Modelling far more rows than may stay would take minutes: blocks are removed first."""
+        capacity = self.algorithm.staleness.capacity
+        while capacity is not None and len(rows) > 2 * max(capacity, TRIM_BLOCK):
+            rows = self._trim_block(step, rows, now)
+        return rows
+
+    def _trim_block(self, step: Step, rows: Rows, now: float) -> Rows:
+        """Remove those with the lowest scores, half of a block of the oldest rows."""
+        oldest = rows[np.argsort(self._active.dataset.t[rows], kind="stable")[:TRIM_BLOCK]]
+        scores = self.scores(oldest, now)
+        lowest = np.argsort(scores, kind="stable")[: TRIM_BLOCK // 2]
+        step.guards += ("max_active",)
+        known = self.algorithm.temporal is not None
+        step.remove(oldest[lowest], scores[lowest].tolist() if known else [None] * len(lowest))
+        return np.setdiff1d(rows, oldest[lowest])

@@ -1,0 +1,154 @@
+"""The model step of an ask: fit → staleness policy → condition → acquisition. Lines 5-24 of Algorithm 1."""
+
+import math
+import warnings
+from itertools import islice
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from ebbtide.errors import ClockWarning, ConfigurationError
+from ebbtide.gp.arrays import Rows
+from ebbtide.gp.inference import MIN_ROWS, TimeLimits, fit
+from ebbtide.gp.posterior import Posterior, condition
+from ebbtide.gp.standardization import Standardization
+from ebbtide.parts.maximization import maximize, maximize_over
+from ebbtide.parts.staleness import View
+from ebbtide.parts.timing import Occasion
+from ebbtide.study.knowledge import Knowledge
+from ebbtide.study.step import Step, checked_memory, checked_verdict
+
+SEARCH_EVERY = 10  # asks between two searches for hyperparameters from scratch
+MAX_PENDING = 64  # pending trials taken into account: clients that never answer must not slow down an ask
+PATIENCE = 10  # observations made after a clock went back, before those from its future are dropped
+
+
+class ModelStep:
+    """One ask of the model, computed from what is known, at the time `now`."""
+
+    def __init__(self, known: Knowledge, now: float, until: float) -> None:
+        self.known, self.now, self.until = known, now, until
+        self.space, self.algorithm = known.space, known.algorithm
+        self.state, self.active = known.state, known.active
+        self.rng = np.random.default_rng([known.seed, known.state.asks])
+        self.step = Step()
+
+    def compute(self) -> Step:
+        """Fit, forget, condition, acquire."""
+        rows = self.known.thinned(self.step, self._dated_before(), self.now)
+        posterior = self._forget(rows, self._fit(rows))
+        self._acquire(posterior)
+        return self.step
+
+    def _fit(self, rows: Rows) -> Posterior:
+        """Fit the hyperparameters to the active observations (line 8): maximum likelihood or maximum a posteriori."""
+        data = self.active.dataset.take(rows)
+        families = (self.algorithm.spatial, self.algorithm.temporal)
+        held = self.state.hyper
+        start = self.known.default_hyperparameters() if held is None else held
+        few = len(data) < MIN_ROWS
+        # After a reset, keep the hyperparameters fitted last, and the scale that they were fitted on.
+        self.step.standardization = self.state.standardization if few and held else Standardization.of(data.y)
+        self.step.z, moments = self.known.sign * self.step.standardization.apply(data.y), self.known.axis.rows(rows)
+        if few:
+            return condition(start.kernel(*families), start.noise, data.x, moments, self.step.z)
+        search = held is None or self.state.asks % SEARCH_EVERY == 0
+        fitted = fit(families, start, (data.x, moments, self.step.z), self.known.prior(), search=search, rng=self.rng)
+        self.step.hyper = fitted.hyper
+        self.step.guards += fitted.guards
+        return fitted.posterior
+
+    def _forget(self, rows: Rows, posterior: Posterior) -> Posterior:
+        """Remove what the staleness policy selects (lines 9-20 and 24)."""
+        if len(posterior) == 0 or self._behind().any():
+            return posterior
+        view = View(
+            posterior,
+            z=self.step.z,
+            t=self.active.dataset.t[rows],
+            index=self.active.lines[rows],
+            told=self.active.told,
+            now=self.now,
+            state=dict(self.state.policy),
+            rng=self.rng,
+            inference=self.algorithm.inference,
+        )
+        verdict = self.algorithm.staleness.review(view)
+        gone, scores = checked_verdict(verdict, len(rows))
+        self.step.policy = checked_memory(verdict.state, "staleness policy")
+        self.step.guards += verdict.guards
+        self.step.remove(rows[gone], scores)
+        return posterior.without(gone)
+
+    def _acquire(self, posterior: Posterior) -> None:
+        """Maximize the acquisition at the time of the query (line 5), or over all times that the timing allows."""
+        n = len(posterior)
+        posterior = self._believing_pending(posterior)
+        landing = self.now + median(self.state.responses or [0.0])
+        earliest, latest = self._window(landing)
+        if latest > earliest and self.known.axis.is_clock:
+            interval = posterior.during(earliest, latest)
+            self.step.x, chosen = maximize_over(self.algorithm.acquisition, interval, self.space, self.rng, n)
+        else:
+            chosen = earliest  # for a model that does not see the clock, all times are equally good
+            moment = posterior.at(self.known.axis.place(chosen))
+            self.step.x = maximize(self.algorithm.acquisition, moment, self.space, self.rng, n)
+        self.step.wait = chosen if chosen > landing else None
+
+    def _believing_pending(self, posterior: Posterior) -> Posterior:
+        """Treat pending trials as if they had been told the posterior mean, until their leases (one l_T) end."""
+        interval, timescale = self.active.interval, posterior.kernel.timescale
+        if timescale is None:
+            lease = TimeLimits.of(interval, span=0.0).typical
+        else:
+            lease = timescale * interval if self.known.axis.by_step else timescale
+        newest = islice(self.active.newest_pending(), MAX_PENDING)
+        pending = [p for p in newest if self.now <= (p.time + lease if p.expires is None else p.expires)]
+        if not pending:
+            return posterior
+        X = np.array([self.space.encode(p.params) for p in pending])
+        return posterior.believing(X, np.array([self.known.axis.place(p.time) for p in pending]))
+
+    def _window(self, landing: float) -> tuple[float, float]:
+        """The times from which the timing lets the acquisition choose."""
+        hyper = self.step.hyper or self.state.hyper
+        timescale = hyper.timescale if hyper is not None and self.known.axis.is_clock else None
+        told, memory = self.active.told, dict(self.state.timing)
+        window = self.algorithm.timing.window(Occasion(self.now, landing, timescale, self.until, told, memory))
+        if not -math.inf < window.earliest <= window.latest < math.inf:
+            raise ConfigurationError(
+                f"{self.algorithm.timing!r} returned {window}: return two finite times, earliest ≤ latest"
+            )
+        self.step.timing = checked_memory(window.memory, "timing")
+        last = max(landing, self.until)
+        return min(window.earliest, last), min(window.latest, last)
+
+    def _dated_before(self) -> Rows:
+        """All active rows, except those that lie in the future because the clock went back for good."""
+        rows = np.arange(len(self.active))
+        behind = self._behind()
+        since = self.state.behind_since
+        self.step.behind_since = None if not behind.any() else self.active.told if since is None else since
+        if self.step.behind_since is not None and self.active.told - self.step.behind_since >= PATIENCE:
+            warnings.warn(
+                f"the clock went back to {self.now!r}: {behind.sum()} observations dated after it are set aside",
+                ClockWarning,
+                stacklevel=7,
+            )
+            self.step.guards += ("clock_went_back",)
+            self.step.behind_since = None
+            self.step.remove(rows[behind], [None] * int(behind.sum()))
+            rows = rows[~behind]
+        return rows
+
+    def _behind(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Rows dated more than l_T after now: the clock went back. While there are any, the policy removes nothing.
+
+        For a model that does not read the clock, there are none.
+        """
+        if not self.known.axis.is_clock:
+            return np.zeros(len(self.active), dtype=bool)
+        hyper = self.state.hyper
+        timescale = None if hyper is None else hyper.timescale
+        return self.active.dataset.t > self.now + (0.0 if timescale is None else timescale)
