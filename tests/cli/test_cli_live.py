@@ -107,7 +107,6 @@ def test_storage_that_is_none(folder):
 MEASURE = """
 import math, sys
 
-pytestmark = pytest.mark.slow
 _, power, codec = sys.argv
 print("measuring", codec)
 print(-(math.log(float(power)) - 2.0) ** 2)
