@@ -15,6 +15,7 @@ from ebbtide.errors import (
     EbbtideError,
     EbbtideWarning,
     FitWarning,
+    NothingKnownError,
     NumericalError,
     ObservationError,
     ParameterError,
@@ -46,6 +47,7 @@ from ebbtide.parts.staleness import (
 from ebbtide.parts.timing import Immediate, Occasion, Window, WithinHorizon
 from ebbtide.records import Asked, Model, Observation, Recommendation, Told, Trial
 from ebbtide.space import Categorical, Float, Int, Space
+from ebbtide.study.live import Movement
 from ebbtide.version import __version__
 
 __all__ = [
@@ -71,6 +73,8 @@ __all__ = [
     "ManualClock",
     "Matern",
     "Model",
+    "Movement",
+    "NothingKnownError",
     "NumericalError",
     "Observation",
     "ObservationError",

@@ -75,6 +75,9 @@ _REGISTRY = {
 }
 
 
+DEFAULT = "w-dbo"  # for a study whose creator names no algorithm
+
+
 def names() -> list[str]:
     """The names of the built-in algorithms."""
     return list(_REGISTRY)

@@ -34,6 +34,7 @@ from ebbtide.records import Observation, Recommendation, Trial
 from ebbtide.space import Parameter, Space
 from ebbtide.study import tells
 from ebbtide.study.definition import Direction, check_same
+from ebbtide.study.live import WORDS, LiveOptions
 
 PASSING = (429, 502, 503, 504)  # temporary: worth trying again
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.5
@@ -64,14 +65,26 @@ class Client:
         space: Mapping[str, Parameter] | Space,
         *,
         direction: Direction = "minimize",
-        algorithm: str = "w-dbo",
+        algorithm: str | None = None,
         seed: int | None = None,
         n_initial: int | None = None,
+        **live: Any,
     ) -> "RemoteStudy":
-        """Create a study; an error if one of that name exists."""
+        """Create a study; an error if one of that name exists.
+
+        `live` is explore, start, movement, baseline, baseline_every, on_failure, as in `eb.Optimizer`.
+        """
         searched = space if isinstance(space, Space) else Space(space)
-        body = {"name": name, "space": searched.to_json(), "direction": direction, "algorithm": algorithm}
-        self.call("POST", "/studies", body | {"seed": seed, "n_initial": n_initial})
+        options = LiveOptions.of(searched, **live).to_json()
+        said = {word: options[word] for word, value in live.items() if value is not None}
+        body: dict[str, Any] = {
+            "name": name,
+            "space": searched.to_json(),
+            "direction": direction,
+            "algorithm": algorithm,
+        }
+        body |= {"seed": seed, "n_initial": n_initial, **said}
+        self.call("POST", "/studies", {key: value for key, value in body.items() if value is not None})
         return RemoteStudy(self, name)
 
     def create_or_open(self, name: str, space: Mapping[str, Parameter] | Space, **options: Any) -> "RemoteStudy":
@@ -80,7 +93,10 @@ class Client:
             return self.create(name, space, **options)
         except StudyError:
             study = self.study(name)
-        given = {"space": (space if isinstance(space, Space) else Space(space)).to_json()} | options
+        searched = space if isinstance(space, Space) else Space(space)
+        said = LiveOptions.of(searched, **{word: options.get(word) for word in WORDS}).to_json()
+        given = {"space": searched.to_json()} | options
+        given |= {word: said[word] for word in WORDS if options.get(word) is not None}
         check_same(name, study.describe(), {key: value for key, value in given.items() if value is not None})
         return study
 
@@ -199,6 +215,7 @@ class RemoteStudy:
         *,
         time: float | None = None,
         failed: bool = False,
+        abandoned: bool = False,
         key: str | None = None,
     ) -> None:
         """Record what was measured, as in `Optimizer.tell`."""
@@ -207,9 +224,9 @@ class RemoteStudy:
             subject = {"id": trial.id, "idempotency_key": tells.checked_key(key)}
         else:
             subject = {"params": _as_json(trial), "idempotency_key": tells.checked_key(key) or str(uuid.uuid4())}
-        outcome = tells.checked_value(value, failed)
+        outcome = {"value": tells.checked_value(value, failed, abandoned), "failed": failed, "abandoned": abandoned}
         moment = None if time is None else tells.finite_time(time)
-        self._call("POST", "/tell", subject | {"value": outcome, "failed": failed, "time": moment})
+        self._call("POST", "/tell", subject | outcome | {"time": moment})
 
     def trial(self, trial_id: str) -> Trial:
         """A trial that was asked for, by its id."""
@@ -233,7 +250,14 @@ class RemoteStudy:
             page = self._call("GET", f"/observations?start={start}&limit={PAGE}")
             for row in page["observations"]:
                 yield Observation(
-                    row["params"], row["time"], row["value"], row["id"], row["removed_at"], row["relevance"]
+                    params=row["params"],
+                    time=row["time"],
+                    value=row["value"],
+                    trial_id=row["id"],
+                    removed_at=row["removed_at"],
+                    relevance=row["relevance"],
+                    abandoned=row["abandoned"],
+                    kind=row["kind"],
                 )
             start = page["next"]
 

@@ -6,6 +6,7 @@ EbbtideError
 ├── ObservationError     a value or a time that cannot be recorded
 ├── TrialError           a trial that is unknown, or was told another value before
 ├── ConfigurationError   an algorithm, a part or an option that does not fit
+├── NothingKnownError    nothing to recommend: no value was told yet
 ├── StudyError           a stored study that already exists, or has another definition
 │   └── UnknownStudyError     … or does not exist
 ├── SnapshotError        a file that is incomplete, edited or from a newer version
@@ -20,7 +21,7 @@ EbbtideWarning
 ├── ClockWarning         the clock did something that a clock should not do
 └── CallbackWarning      a callback raised an exception; the optimizer continued
 
-The first six are also ValueErrors, so code that knows nothing about ebbtide can catch them.
+The first seven are also ValueErrors, so code that knows nothing about ebbtide can catch them.
 An error leaves the optimizer exactly as it was.
 """
 
@@ -47,6 +48,10 @@ class TrialError(EbbtideError, ValueError):
 
 class ConfigurationError(EbbtideError, ValueError):
     """An algorithm, a part or an option that does not fit."""
+
+
+class NothingKnownError(EbbtideError, ValueError):
+    """There is nothing to recommend: no value was told yet."""
 
 
 class StudyError(EbbtideError, ValueError):

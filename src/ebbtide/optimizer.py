@@ -15,7 +15,6 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from statistics import median
 from typing import Any, Self, overload
 
 from ebbtide.algorithms import Algorithm
@@ -28,21 +27,22 @@ from ebbtide.errors import (
     SnapshotError,
 )
 from ebbtide.gp.arrays import Array
-from ebbtide.records import Asked, Event, Model, Observation, Recommendation, Told, Trial
+from ebbtide.records import Asked, Event, Recommendation, Told, Trial
 from ebbtide.space import Parameter, Params, Space
 from ebbtide.study import codec, loop, snapshot, tells
-from ebbtide.study.active import Dataset
 from ebbtide.study.asks import Plan
 from ebbtide.study.definition import Definition, Direction, checked_algorithm, checked_count, define
 from ebbtide.study.engine import Engine
+from ebbtide.study.live import Movement, OnFailure
 from ebbtide.study.log import Ask, Log, MemoryLog
+from ebbtide.study.reads import StudyReads
 from ebbtide.study.step import Step
 from ebbtide.study.storage import SqliteLog, Storage
 
 RACES = 3  # how often other processes may overtake an ask before it locks them out
 
 
-class Optimizer:
+class Optimizer(StudyReads):
     """Optimizes an objective that drifts: ask what to try, tell what you measured, for as long as you like.
 
     >>> import ebbtide as eb
@@ -64,15 +64,37 @@ class Optimizer:
         space: Mapping[str, Parameter] | Space,
         *,
         direction: Direction = "minimize",
-        algorithm: str | Algorithm = "w-dbo",
+        algorithm: str | Algorithm | None = None,
         clock: Clock | None = None,
         seed: int | None = None,
         n_initial: int | None = None,
         callbacks: Iterable[Callable[[Event], object]] = (),
+        explore: float | None = None,
+        start: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        movement: Movement | None = None,
+        baseline: Mapping[str, Any] | None = None,
+        baseline_every: int | None = None,
+        on_failure: OnFailure | None = None,
         storage: str | Storage | None = None,
         name: str | None = None,
     ) -> None:
-        definition = define(space, direction, algorithm, clock, seed, n_initial)
+        """What is left out (None) gets its default; for a study that is stored already, its stored value.
+
+        `algorithm`: a name of `eb.algorithms.names()`, or an `eb.Algorithm`; by default "w-dbo". `explore`: the share
+        of the asks that probe (by default all); the others hold the recommended setting. `start`: a setting to ask
+        first, or several. `movement`: how far a setting may move in one step, and what moving costs. `baseline`: the
+        setting that you would use otherwise, measured once in `baseline_every` (20) asks for comparison. `on_failure`:
+        what a failed evaluation counts as: "worst" (the default) of the active values, a value, or "ignore".
+        """
+        live = {
+            "explore": explore,
+            "start": start,
+            "movement": movement,
+            "baseline": baseline,
+            "baseline_every": baseline_every,
+            "on_failure": on_failure,
+        }
+        definition = define(space, direction, algorithm, clock, seed, n_initial, **live)
         if (storage is None) != (name is None):
             raise ConfigurationError(
                 f"storage={storage!r}, name={name!r}: a stored study needs both; for a study in memory, leave both out"
@@ -80,9 +102,10 @@ class Optimizer:
         if storage is None or name is None:
             self._begin(Engine(definition), MemoryLog(), SystemClock() if clock is None else clock, callbacks)
             return
-        unsaid = [key for key, value in (("seed", seed), ("n_initial", n_initial)) if value is None]
+        options = {"algorithm": algorithm, "seed": seed, "n_initial": n_initial, **live}
+        unsaid = [key for key, value in options.items() if value is None]
         log = Storage.of(storage, create=True).create_or_open(name, definition, unsaid)
-        self._resume(log, clock, definition.algorithm, callbacks)
+        self._resume(log, clock, None if algorithm is None else definition.algorithm, callbacks)
 
     @classmethod
     def open(
@@ -204,18 +227,21 @@ class Optimizer:
         *,
         time: float | None = None,
         failed: bool = False,
+        abandoned: bool = False,
         key: str | None = None,
     ) -> None:
         """Record a value for a trial, or for parameters measured elsewhere, at `time` (default: the trial's, or now).
 
-        Telling a trial the same value again changes nothing. `failed=True` records that the evaluation failed. A `key`
-        makes it safe to repeat a tell of parameters after an error: each key is recorded only once.
+        Telling a trial the same value again changes nothing. `failed=True` records that the evaluation failed, which
+        counts against the setting; `abandoned=True` that it was called off, which does not. A `key` makes it safe to
+        repeat a tell of parameters after an error: each key is recorded only once.
         """
-        outcome, key = tells.checked_value(value, failed), tells.checked_key(key)
+        outcome, key = tells.checked_value(value, failed, abandoned), tells.checked_key(key)
         with self._log.transaction():
             self._catch_up()
             now = self._read_clock()
-            told = tells.Tell(trial, outcome, time, key, system_clock=isinstance(self.clock, SystemClock))
+            by_system = isinstance(self.clock, SystemClock)
+            told = tells.Tell(trial, outcome, abandoned, time, key, system_clock=by_system)
             observation = told.observation(self._engine, self._log, now)
             if observation is None:
                 return
@@ -230,7 +256,10 @@ class Optimizer:
     # --- pure reads ---------------------------------------------------------------------------------------
 
     def recommend(self) -> Recommendation:
-        """The best parameters now, according to the model, without exploration."""
+        """A setting that is good now, beyond reasonable doubt: near what was measured, and not where it fails.
+
+        An error (`eb.NothingKnownError`) as long as no value was told.
+        """
         self._catch_up()
         return self._engine.recommend(self._read_clock())
 
@@ -254,53 +283,6 @@ class Optimizer:
         """How much each active observation still matters to predictions from now on, in the dataset's order."""
         self._catch_up()
         return self._engine.relevance(self._read_clock())
-
-    @property
-    def dataset(self) -> Dataset:
-        """The active observations: `.x` (unit cube), `.t`, `.y`."""
-        return self._engine.active.dataset
-
-    @property
-    def history(self) -> list[Observation]:
-        """Every observation ever told, in the order told; with the time and the relevance at its removal, if any."""
-        return self._log.history()
-
-    @property
-    def asked(self) -> int:
-        """How many trials were ever asked for."""
-        return self._engine.state.asks
-
-    @property
-    def told(self) -> int:
-        """How many observations were ever told: the length of the history, without reading it."""
-        return self._engine.active.told
-
-    @property
-    def pending(self) -> int:
-        """How many of the last thousand trials are neither told nor failed."""
-        return len(self._engine.active.pending)
-
-    @property
-    def response(self) -> float | None:
-        """The time that recent asks took (their median), in the clock's unit; None before the first ask."""
-        return median(self._engine.state.responses) if self._engine.state.responses else None
-
-    @property
-    def model(self) -> Model:
-        """Kernel, noise, and the mean and scale that standardise y, as last fitted."""
-        return self._engine.model
-
-    @property
-    def hyperparameters(self) -> dict[str, Any]:
-        """scale, lengthscale, timescale (in the clock's unit) and noise (a variance), of the standardised values."""
-        hyper = self._engine.hyper
-        timescale = {} if hyper.timescale is None else {"timescale": hyper.timescale}
-        return {"scale": hyper.scale, "lengthscale": hyper.lengthscale} | timescale | {"noise": hyper.noise}
-
-    @property
-    def guards(self) -> dict[str, int]:
-        """How often each safeguard stepped in (docs: Troubleshooting)."""
-        return dict(self._engine.state.guards)
 
     # --- a ready-made loop --------------------------------------------------------------------------------
 

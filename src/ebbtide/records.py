@@ -1,14 +1,18 @@
 """What an optimizer returns, and what callbacks receive."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from ebbtide.gp.kernels import SpaceTimeKernel
+
+# What a trial is for: to learn, to keep the recommended setting in force, to begin with what the user knows, or to
+# measure the setting that would be used otherwise.
+Kind = Literal["explore", "hold", "start", "baseline"]
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A query: measure the objective with `params`, which were chosen for `time`.
+    """A query: measure the objective with `params`, which were chosen for `time`; `kind` says what it is for.
 
     Later queries keep away from it until it is told or `expires` (by default one l_T after its time).
     """
@@ -17,6 +21,7 @@ class Trial:
     params: dict[str, Any]
     time: float
     expires: float | None = None
+    kind: Kind = "explore"
 
 
 @dataclass(frozen=True)
@@ -30,26 +35,34 @@ class Observation:
     removed_at: float | None = None
     relevance: float | None = None
     key: str | None = None  # the idempotency key that it was told with
+    abandoned: bool = False  # called off: it has no value, and says nothing about the setting
+    kind: Kind | None = None  # of its trial; None for what was measured elsewhere
 
     @property
     def failed(self) -> bool:
         """Whether the evaluation failed; then there is no value."""
-        return self.value is None
+        return self.value is None and not self.abandoned
 
     @property
     def active(self) -> bool:
-        """Whether the model still uses it."""
-        return not self.failed and self.removed_at is None
+        """Whether the model still uses its value."""
+        return self.value is not None and self.removed_at is None
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """The best parameters now, according to the model; `mean` and `std` are its prediction, in the objective's unit."""
+    """A setting that is good now, beyond reasonable doubt: near what was measured, and not where evaluations fail.
+
+    `mean` and `std` are the model's prediction, in the objective's unit. `support` says how many fresh measurements of
+    the setting itself what is known about it is worth; `failure` is the probability that it fails.
+    """
 
     params: dict[str, Any]
     mean: float
     std: float
     time: float
+    support: float = 0.0
+    failure: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,12 @@
 """What the library returns, as JSON: shared by the service, the client and the command line."""
 
+from dataclasses import asdict
 from typing import Any
 
 from ebbtide.errors import ConfigurationError
 from ebbtide.optimizer import Optimizer
 from ebbtide.records import Observation, Recommendation, Trial
-from ebbtide.study import codec
+from ebbtide.study import codec, live
 from ebbtide.study.storage import Summary
 
 
@@ -18,11 +19,11 @@ def check_token(token: str) -> None:
 
 
 def trial(asked: Trial) -> dict[str, Any]:
-    return {"id": asked.id, "params": asked.params, "time": asked.time, "expires": asked.expires}
+    return {"id": asked.id, "params": asked.params, "time": asked.time, "expires": asked.expires, "kind": asked.kind}
 
 
 def recommendation(best: Recommendation) -> dict[str, Any]:
-    return {"params": best.params, "mean": best.mean, "std": best.std, "time": best.time}
+    return asdict(best)
 
 
 def observation(line: int, told: Observation) -> dict[str, Any]:
@@ -33,6 +34,8 @@ def observation(line: int, told: Observation) -> dict[str, Any]:
         "time": told.time,
         "value": told.value,
         "failed": told.failed,
+        "abandoned": told.abandoned,
+        "kind": told.kind,
         "active": told.active,
         "removed_at": told.removed_at,
         "relevance": told.relevance,
@@ -49,11 +52,13 @@ def study(summary: Summary) -> dict[str, Any]:
         "algorithm": codec.name_described(definition["algorithm"]) or definition["algorithm"],
         "seed": definition["seed"],
         "n_initial": definition["n_initial"],
+        **{word: definition[word] for word in live.WORDS},
         "clock": definition["clock"],
         "created": summary.created,
         "asked": summary.asked,
         "told": summary.told,
         "failed": summary.failed,
+        "abandoned": summary.abandoned,
         "active": summary.active,
         "removed": summary.removed,
         "last_told": summary.last_told,

@@ -255,14 +255,14 @@ def test_until_is_kept_by_a_timing_of_ones_own(clock):
 
 
 def test_a_lost_trial_is_forgotten_by_a_model_without_time():
-    """After fifty sampling intervals it counts as failed."""
+    """After fifty sampling intervals it counts as abandoned."""
 
     def next_after(wait, *, lost):
         opt = optimizer("gp-ucb", eb.ManualClock())
         drive(opt, moving_bump, 20)
         trial = opt.ask()
         if not lost:
-            opt.tell(trial, failed=True)
+            opt.tell(trial, abandoned=True)
         opt.clock.advance(wait)
         return opt.ask().params
 
@@ -359,13 +359,13 @@ def test_the_best_moment_against_a_grid(discrete):
         rng = np.random.default_rng(seed)
         X, t, y = observations(rng, 30, d=1)
         interval = condition(product_kernel(0.3, 0.4), 0.02, space.snap(X), t, y).during(1.0, 1.4)
-        x, time = maximize_over(eb.UCB(), interval, space, rng, 30)
-        assert 1.0 <= time <= 1.4
+        x, share = maximize_over(eb.UCB(), interval, space, rng, 30)
+        assert 0.0 <= share <= 1.0
         assert np.allclose(space.snap(x[None])[0], x)
         xs = space.snap(np.linspace(0.0, 1.0, 201)[:, None])[:, 0]
         grid = np.array([(x, u) for x in xs for u in np.linspace(0.0, 1.0, 41)])
         best = eb.UCB()(*interval.predict(grid), Context(30, 1, 0.0))[0].max()
-        found = eb.UCB()(*interval.predict(np.array([[*x, (time - 1.0) / 0.4]])), Context(30, 1, 0.0))[0][0]
+        found = eb.UCB()(*interval.predict(np.array([[*x, share]])), Context(30, 1, 0.0))[0][0]
         gaps.append(best - found)
     assert max(gaps) < 0.02
     assert np.median(gaps) < 1e-3

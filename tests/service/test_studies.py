@@ -36,6 +36,7 @@ def test_each_step_looks_its_study_up_once(tmp_path, statements, method, verb, b
     with running(tmp_path / "s.db") as direct:
         assert direct.call("POST", "/studies", {"name": "edge", "space": SPACE, "seed": 0}).status == 201
         assert direct.call("POST", "/studies/edge/ask", {}).json["id"] == "0"  # opens it
+        direct.call("POST", "/studies/edge/tell", {"params": {"x": 0.25}, "value": 1.0})
         statements.clear()
         assert direct.call(method, f"/studies/edge/{verb}", body).status == 200
         looked_up = [statement for statement in statements if "FROM studies" in statement]

@@ -102,10 +102,10 @@ def test_a_trial_stays_as_it_was_asked_whatever_is_told(kept):
     study.tell(leased, 3.0)
     study.tell({"x": 0.25}, 4.0, time=measured)
     expected = [
-        eb.Observation(plain.params, plain.time, 1.0, "0"),
-        eb.Observation(later.params, measured, 2.0, "1"),
-        eb.Observation(lost.params, lost.time, None, "2"),
-        eb.Observation(leased.params, leased.time, 3.0, "3"),
+        eb.Observation(plain.params, plain.time, 1.0, "0", kind="explore"),
+        eb.Observation(later.params, measured, 2.0, "1", kind="explore"),
+        eb.Observation(lost.params, lost.time, None, "2", kind="explore"),
+        eb.Observation(leased.params, leased.time, 3.0, "3", kind="explore"),
         eb.Observation({"x": 0.25}, measured, 4.0),
     ]
     for later_on in kept.now_and_later():
@@ -113,7 +113,7 @@ def test_a_trial_stays_as_it_was_asked_whatever_is_told(kept):
         assert seen(later_on) == expected
     study = kept.study
     study.tell(study.trial("4"), 5.0)  # by its id alone
-    assert seen(study)[-1] == eb.Observation(pending.params, pending.time, 5.0, "4")
+    assert seen(study)[-1] == eb.Observation(pending.params, pending.time, 5.0, "4", kind="explore")
     assert study.ask().id == "5"
 
 

@@ -18,6 +18,8 @@ SECOND = """
 ALTER TABLE tells ADD COLUMN weight REAL NOT NULL DEFAULT 1.0;
 CREATE INDEX heavy ON tells (study, weight);
 """
+TODAY = schema.version()
+NEXT = TODAY + 1
 
 
 @pytest.fixture
@@ -35,7 +37,7 @@ def next_version(tmp_path, monkeypatch):
     """An ebbtide with one more step; returns the folder of steps."""
     steps = tmp_path / "steps"
     shutil.copytree(schema.MIGRATIONS, steps)
-    (steps / "0002_weights.sql").write_text(SECOND)
+    (steps / f"{NEXT:04}_weights.sql").write_text(SECOND)
     monkeypatch.setattr(schema, "MIGRATIONS", steps)
     return steps
 
@@ -58,49 +60,51 @@ def test_the_steps_are_numbered_without_a_gap():
 
 def test_an_older_file_is_upgraded_after_a_copy_and_continues(file, next_version):
     before = tables(file), rows(file)
-    with pytest.warns(eb.EbbtideWarning, match=r"from schema version 1 to 2; the old file is kept as .*s\.db\.v1"):
+    with pytest.warns(
+        eb.EbbtideWarning, match=rf"from schema version {TODAY} to {NEXT}; the old file is kept as .*s\.db\.v{TODAY}"
+    ):
         opt = eb.Optimizer.open(url(file), "edge")
-    assert column(file, "PRAGMA user_version") == [2]
+    assert column(file, "PRAGMA user_version") == [NEXT]
     assert column(file, "SELECT weight FROM tells") == [1.0, 1.0, 1.0]
     assert rows(file) == before[1]
     assert opt.ask().id == "3"
     opt.close()
-    kept = Path(f"{file}.v1")
+    kept = Path(f"{file}.v{TODAY}")
     assert (tables(kept), rows(kept)) == before
-    assert column(kept, "PRAGMA user_version") == [1]
+    assert column(kept, "PRAGMA user_version") == [TODAY]
     eb.Optimizer.open(url(file), "edge").close()  # once is enough
-    assert sorted(path.name for path in file.parent.glob("s.db*")) == ["s.db", "s.db.v1"]
+    assert sorted(path.name for path in file.parent.glob("s.db*")) == ["s.db", f"s.db.v{TODAY}"]
 
 
 def test_an_existing_copy_is_kept(file, next_version):
-    Path(f"{file}.v1").write_text("mine")
-    with pytest.warns(eb.EbbtideWarning, match=r"s\.db\.v1-2"):
+    Path(f"{file}.v{TODAY}").write_text("mine")
+    with pytest.warns(eb.EbbtideWarning, match=rf"s\.db\.v{TODAY}-2"):
         eb.Optimizer.open(url(file), "edge").close()
-    assert Path(f"{file}.v1").read_text() == "mine"
-    assert column(f"{file}.v1-2", "PRAGMA user_version") == [1]
+    assert Path(f"{file}.v{TODAY}").read_text() == "mine"
+    assert column(f"{file}.v{TODAY}-2", "PRAGMA user_version") == [TODAY]
 
 
 def test_an_upgrade_without_a_copy(file, next_version):
-    assert Storage.upgrade(url(file), copy=False) == (1, 2)
-    assert Storage.upgrade(url(file), copy=False) == (2, 2)
+    assert Storage.upgrade(url(file), copy=False) == (TODAY, NEXT)
+    assert Storage.upgrade(url(file), copy=False) == (NEXT, NEXT)
     assert [path.name for path in file.parent.glob("s.db*")] == ["s.db"]
 
 
 @pytest.mark.parametrize("bad", ["CREATE TABLE asks (x);", "ALTER TABLE tells ADD COLUMN y;\nSELECT no_such();"])
 def test_a_step_that_fails_leaves_the_file_as_it_was(bad, file, next_version):
-    (next_version / "0003_bad.sql").write_text(bad)
+    (next_version / f"{NEXT + 1:04}_bad.sql").write_text(bad)
     schema.steps.cache_clear()
     before = tables(file), rows(file)
     with pytest.warns(eb.EbbtideWarning), pytest.raises(eb.StorageError):
         eb.Optimizer.open(url(file), "edge")
     assert (tables(file), rows(file)) == before
-    assert column(file, "PRAGMA user_version") == [1]
+    assert column(file, "PRAGMA user_version") == [TODAY]
 
 
 def test_a_reader_upgrades_nothing_and_says_what_to_do(file, next_version):
     with pytest.raises(eb.StorageError, match=r"written by an older ebbtide.*`ebbtide upgrade`"):
         Storage.of(url(file), read_only=True)
-    assert column(file, "PRAGMA user_version") == [1]
+    assert column(file, "PRAGMA user_version") == [TODAY]
 
 
 def test_a_newer_file_is_refused_with_the_right_remedy(file):
@@ -142,18 +146,18 @@ def test_two_processes_that_upgrade_at_once_upgrade_once(file, next_version):
     for process in processes:
         process.communicate(timeout=60)
     assert [process.returncode for process in processes] == [0, 0]
-    assert column(file, "PRAGMA user_version") == [2]
+    assert column(file, "PRAGMA user_version") == [NEXT]
     assert column(file, "SELECT count(*) FROM tells") == [5]
-    assert len(list(file.parent.glob("s.db.v1*"))) == 1
+    assert len(list(file.parent.glob(f"s.db.v{TODAY}*"))) == 1
 
 
 def test_the_command_says_what_it_did(file, next_version):
     runner = CliRunner()
     said = runner.invoke(ebbtide, ["upgrade", str(file)])
     assert said.exit_code == 0
-    assert f"upgraded from schema version 1 to 2; the old file is kept as {file}.v1" in said.output
+    assert f"upgraded from schema version {TODAY} to {NEXT}; the old file is kept as {file}.v{TODAY}" in said.output
     again = runner.invoke(ebbtide, ["upgrade", url(file)])
-    assert again.output == f"{url(file)} has schema version 2\n"
+    assert again.output == f"{url(file)} has schema version {NEXT}\n"
     missing = runner.invoke(ebbtide, ["upgrade", str(file.with_name("mistyped.db"))])
     assert missing.exit_code == 1
     assert "mistyped.db" in missing.output
@@ -162,5 +166,5 @@ def test_the_command_says_what_it_did(file, next_version):
 
 def test_the_command_keeps_no_copy_if_told_so(file, next_version):
     said = CliRunner().invoke(ebbtide, ["upgrade", str(file), "--no-copy"])
-    assert said.output == f"{file} has schema version 2 now; it had 1\n"
+    assert said.output == f"{file} has schema version {NEXT} now; it had {TODAY}\n"
     assert [path.name for path in file.parent.glob("s.db*")] == ["s.db"]

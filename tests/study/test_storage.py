@@ -125,7 +125,7 @@ def test_trials_from_more_than_a_thousand_asks_ago_are_forgotten_also_after_reop
     with closing(eb.Optimizer.open(url(tmp_path / "s.db"), "edge")) as again:
         same(opt, again)
         again.tell(trials[0], 2.0)  # it can still be told
-        assert again.history[-1] == Observation(trials[0].params, 0.0, 2.0, "0")
+        assert again.history[-1] == Observation(trials[0].params, 0.0, 2.0, "0", kind="explore")
     opt.close()
 
 
@@ -229,7 +229,7 @@ def test_the_file_holds_only_numbers_and_json(tmp_path):
             for row in cursor:
                 for name, value in zip(names, row, strict=True):
                     assert value is None or type(value) in (int, float, str)
-                    if isinstance(value, str) and name not in ("name", "key"):
+                    if isinstance(value, str) and name not in ("name", "key", "kind"):
                         assert isinstance(json.loads(value), dict)
                         seen[table, name] += 1
     assert set(seen) == {("studies", "definition"), ("asks", "params"), ("asks", "state"), ("tells", "params")}
@@ -339,7 +339,7 @@ def test_a_trial_counts_as_pending_until_its_lease_ends(again, tmp_path):
     assert opt.trial(leased.id) == leased
     opt = again(opt, tmp_path)
     opt.tell(leased, 1.0)  # late, and accepted
-    assert opt.history[-1] == Observation(leased.params, leased.time, 1.0, leased.id)
+    assert opt.history[-1] == Observation(leased.params, leased.time, 1.0, leased.id, kind="explore")
     assert [trial.id for trial in pending(opt)] == [other.id]
     opt.close()
 

@@ -162,8 +162,8 @@ def file(tmp_path):
 
 def test_a_newer_schema_is_not_touched(file):
     with closing(sqlite3.connect(file)) as connection:
-        connection.execute("PRAGMA user_version = 2")
-    refused(file, "schema version 2.*upgrade ebbtide")
+        connection.execute("PRAGMA user_version = 7")
+    refused(file, "schema version 7.*upgrade ebbtide")
 
 
 def test_a_database_of_another_program_is_not_touched(tmp_path):

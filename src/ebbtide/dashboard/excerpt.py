@@ -42,7 +42,7 @@ class Excerpt:
         told = np.array([ask.told for ask in asks], dtype=int)
         between = _removed(log, [int(ask.trial.id) for ask in asks], first_ask, numbers.step)
         removed = summary.removed - between.sum() + np.cumsum(between)
-        failed = np.searchsorted(log.failures(), told)
+        failed = np.searchsorted(log.lines_without_value(), told)
         newest = range(max(first, summary.told - NEWEST), summary.told)
         observations = log.numbered(sorted({*lines, *kept, *newest}))
         return cls(lines, observations, asks, (told - failed - removed).tolist(), between.tolist())

@@ -66,5 +66,6 @@ class FollowedStudy:
     def _as_of(self, ask: Ask, observations: dict[int, Observation]) -> Engine:
         engine = Engine(self.engine.definition)
         active = {line: replace(observation, removed_at=None) for line, observation in observations.items()}
-        engine.restore(ask.state, Checkpoint(told=ask.told, active=active))
+        failures = self.log.newest_failures(before=ask.told)
+        engine.restore(ask.state, Checkpoint(told=ask.told, active=active, failures=failures))
         return engine

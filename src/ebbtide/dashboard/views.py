@@ -103,7 +103,7 @@ class Views:
             )
             return None, why
         if n == 0:
-            return followed, "The model has no observations yet."
+            return None, "The model has no observations yet."
         return followed, None
 
     def _drop_deleted(self) -> None:

@@ -278,7 +278,9 @@ class _Belief:
             return True
         params = self._ours(trial.params)
         value = as_finite(trial.value) if complete else None
-        told = Observation({}, 0.0, None) if time is None or params is None else Observation(params, time, value)
+        told = Observation({}, 0.0, None, abandoned=True)  # says nothing
+        if time is not None and params is not None and trial.state != TrialState.PRUNED:
+            told = Observation(params, time, value)
         self.engine.record(told)
         return time is not None or not complete
 

@@ -57,6 +57,16 @@ class UCB:
 
 
 @dataclass(frozen=True)
+class LowerBound:
+    """μ − doubt · σ: what can be counted on. Its maximum is near what was measured; for recommendations."""
+
+    doubt: float
+
+    def __call__(self, mean: Array, std: Array, context: Context) -> tuple[Array, Array, Array]:
+        return mean - self.doubt * std, np.ones_like(mean), np.full_like(std, -self.doubt)
+
+
+@dataclass(frozen=True)
 class EI:
     """The logarithm of the expected improvement over the incumbent: log σ + log h(z), h(z) = φ(z) + z Φ(z)."""
 

@@ -5,13 +5,14 @@ with gradient for the whole batch. SciPy's L-BFGS-B on the stacked problem needs
 their curvature) and takes as long between two of them; at n = 60 that was most of an ask.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 
 from ebbtide.gp.arrays import Array
-from ebbtide.gp.posterior import Interval, Moment
+from ebbtide.gp.posterior import Posterior
 from ebbtide.gp.quasirandom import sobol
 from ebbtide.parts.acquisition import Acquisition, Context
 from ebbtide.space import Space
@@ -23,26 +24,54 @@ CLIMB_STEPS = 12
 ENOUGH, CALM_STEPS = 1e-4, 3  # the ascent ends when the best start gains less than ENOUGH in each of CALM_STEPS steps
 
 Objective = Callable[[Array], tuple[Array, Array]]
+Bounds = tuple[Array, Array]  # the lowest and the highest coordinates that may be chosen
 
 
-def maximize(acquisition: Acquisition, moment: Moment, space: Space, rng: np.random.Generator, n: int) -> Array:
+class Predictor(Protocol):
+    """A posterior at one moment or over an interval of time, or what is to be expected there (outlook.py)."""
+
+    @property
+    def posterior(self) -> Posterior: ...
+    def predict(self, Z: Array, /) -> tuple[Array, Array]: ...
+    def predict_with_gradient(self, Z: Array, /) -> tuple[Array, Array, Array, Array]: ...
+
+
+def maximize(
+    acquisition: Acquisition,
+    moment: Predictor,
+    space: Space,
+    rng: np.random.Generator,
+    n: int,
+    *,
+    bounds: Bounds | None = None,
+    near: Array | None = None,
+) -> Array:
     """The best point found for the acquisition at one moment. It is feasible whatever the acquisition returns.
 
-    `n` is the number of observations passed to the acquisition (without pending ones).
+    `n` is the number of observations passed to the acquisition (without pending ones). The points `near` are tried
+    besides the quasi-random ones: by default those of the newest observations.
     """
-    pool = np.vstack([_candidates(space, rng), moment.posterior.X[-RECENT:]])
-    return _best(acquisition, moment, space, pool, n, space.dim)
+    near = moment.posterior.X[-RECENT:] if near is None else near
+    return _best(acquisition, moment, space, [_candidates(space, rng), near], n, space.dim, bounds)
 
 
 def maximize_over(
-    acquisition: Acquisition, interval: Interval, space: Space, rng: np.random.Generator, n: int
+    acquisition: Acquisition,
+    interval: Predictor,
+    space: Space,
+    rng: np.random.Generator,
+    n: int,
+    *,
+    bounds: Bounds | None = None,
 ) -> tuple[Array, float]:
-    """The best point and the best time for it, over an interval of time."""
+    """The best point, and the best time for it, as a share of an interval of time."""
     timed = _Timed(space)
     recent = interval.posterior.X[-RECENT:]
-    pool = np.vstack([_candidates(timed, rng), np.column_stack([recent, rng.random(len(recent))])])
-    best = _best(acquisition, interval, timed, pool, n, space.dim)
-    return best[:-1], float(interval.time(best[-1]))
+    pool = [_candidates(timed, rng), np.column_stack([recent, rng.random(len(recent))])]
+    if bounds is not None:
+        bounds = np.append(bounds[0], 0.0), np.append(bounds[1], 1.0)
+    best = _best(acquisition, interval, timed, pool, n, space.dim, bounds)
+    return best[:-1], float(best[-1])
 
 
 class _Timed:
@@ -64,9 +93,17 @@ class _Timed:
 
 
 def _best(
-    acquisition: Acquisition, predictor: Moment | Interval, space: Space | _Timed, pool: Array, n: int, dim: int
+    acquisition: Acquisition,
+    predictor: Predictor,
+    space: Space | _Timed,
+    pools: Sequence[Array],
+    n: int,
+    dim: int,
+    bounds: Bounds | None,
 ) -> Array:
-    """Ascend from the best of the pool; `n` and `dim` are passed to the acquisition."""
+    """Ascend from the best of the pools; `n` and `dim` are passed to the acquisition."""
+    pool = np.vstack(pools) if bounds is None else _within(bounds, space, pools)
+    low, high = (0.0, 1.0) if bounds is None else bounds
     mean, std = predictor.predict(pool)
     context = Context(n, dim, float(mean.max()))
 
@@ -86,9 +123,18 @@ def _best(
         with np.errstate(all="ignore"):
             # An acquisition may have any scale; if it is small, a small gain is worth a step.
             enough = ENOUGH * min(1.0, float(np.ptp(values[np.isfinite(values)])))
-            found = np.vstack([found, space.snap(climb(score_with_gradient, found, reach, enough=enough))])
+            top = climb(score_with_gradient, found, reach, low, high, enough=enough)
+            found = np.vstack([found, np.clip(space.snap(top), low, high)])
     best = found[int(np.argmax(score(found)))]
-    return _walk(best, score, space) if space.has_discrete else best
+    return _walk(best, score, space, low, high) if space.has_discrete else best
+
+
+def _within(bounds: Bounds, space: Space | _Timed, pools: Sequence[Array]) -> Array:
+    """Candidates inside the bounds: those spread over the cube are squeezed into them, the others moved to them."""
+    low, high = bounds
+    spread, near = pools[0], pools[1]
+    squeezed = np.where(space.relaxable, low + (high - low) * spread, spread)
+    return np.vstack([np.clip(space.snap(squeezed), low, high), np.clip(near, low, high)])
 
 
 @lru_cache
@@ -101,8 +147,17 @@ def _candidates(space: Space | _Timed, rng: np.random.Generator) -> Array:
     return space.spread((_sobol(space.dim) + rng.random(space.dim)) % 1.0)
 
 
-def climb(objective: Objective, X: Array, reach: float, steps: int = CLIMB_STEPS, enough: float = ENOUGH) -> Array:
-    """Move each row of X uphill inside the unit cube; the first step has length `reach`.
+def climb(
+    objective: Objective,
+    X: Array,
+    reach: float,
+    low: Array | float = 0.0,
+    high: Array | float = 1.0,
+    *,
+    steps: int = CLIMB_STEPS,
+    enough: float = ENOUGH,
+) -> Array:
+    """Move each row of X uphill between the bounds; the first step has length `reach`.
 
     The ascent ends early when the best row has gained less than `enough` in each of a few steps.
 
@@ -117,9 +172,9 @@ def climb(objective: Objective, X: Array, reach: float, steps: int = CLIMB_STEPS
     length, calm = np.ones(len(X)), 0
     for step in range(steps):
         # A coordinate at its bound with the gradient pointing outward stays there.
-        free = ~(((X <= 0.0) & (g < 0.0)) | ((X >= 1.0) & (g > 0.0)))
+        free = ~(((low >= X) & (g < 0.0)) | ((high <= X) & (g > 0.0)))
         direction = (H @ (g * free)[:, :, None])[:, :, 0] * free
-        there = np.clip(X + length[:, None] * direction, 0.0, 1.0)
+        there = np.clip(X + length[:, None] * direction, low, high)
         f_there, g_there = objective(there)
         s, w = there - X, g - g_there
         gain, curvature = f_there - f, _dot(s, w)
@@ -152,11 +207,14 @@ def _dot(a: Array, b: Array) -> Array:
     return products
 
 
-def _walk(x: Array, score: Callable[[Array], Array], space: Space | _Timed) -> Array:
+def _walk(
+    x: Array, score: Callable[[Array], Array], space: Space | _Timed, low: Array | float, high: Array | float
+) -> Array:
     """Change one discrete parameter at a time, as long as it helps."""
     here = float(score(x[None])[0])
     for _ in range(8):
         near = space.neighbours(x)
+        near = near[((near >= low) & (near <= high)).all(axis=1)]
         values = score(near)
         if values.max(initial=-np.inf) <= here:
             break

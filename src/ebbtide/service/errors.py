@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from ebbtide.errors import (
     BusyError,
     EbbtideError,
+    NothingKnownError,
     NumericalError,
     ServiceError,
     SnapshotError,
@@ -47,6 +48,7 @@ STATUS: tuple[tuple[type[EbbtideError], int], ...] = (
     (UnknownStudyError, 404),
     (StudyError, 409),
     (TrialError, 409),
+    (NothingKnownError, 409),
     (SnapshotError, 409),  # a study whose algorithm has parts of the user's own
     (StorageError, 503),
     (NumericalError, 503),

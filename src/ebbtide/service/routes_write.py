@@ -22,7 +22,7 @@ def write_routes(studies: Studies, limits: Limits) -> APIRouter:
     async def create(study: schemas.NewStudy) -> Response:
         studies.check_width(study.width)
         space = Space.from_json({name: parameter.model_dump() for name, parameter in study.space.items()})
-        definition = define(space, study.direction, study.algorithm, None, study.seed, study.n_initial)
+        definition = define(space, study.direction, study.algorithm, None, study.seed, study.n_initial, **study.live)
         return JSONResponse(await studies.create(study.name, definition), status_code=201)
 
     @routes.delete("/{name}", status_code=204, responses=UNKNOWN, summary="Delete a study and its log")
@@ -56,7 +56,8 @@ def write_routes(studies: Studies, limits: Limits) -> APIRouter:
             raise ObservationError('tell either the "id" of a trial, or the "params" that were measured')
         if (given := len(body.params or ())) > limits.width:
             raise ParameterError(f"{given} parameters, and this service accepts at most {limits.width}")
-        await studies.tell(name, trial, body.value, body.failed, body.time, body.idempotency_key or key)
+        outcome = {"value": body.value, "failed": body.failed, "abandoned": body.abandoned}
+        await studies.tell(name, trial, outcome, body.time, body.idempotency_key or key)
         return JSONResponse({"told": True})
 
     @routes.get(

@@ -4,6 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, FailFast, Field, FiniteFloat
 
+from ebbtide.records import Kind
+from ebbtide.study.live import WORDS
 from ebbtide.study.storage.store import MAX_NAME
 
 Choice = Annotated[str | bool | int | FiniteFloat | None, Field(description="one of the choices")]
@@ -37,15 +39,36 @@ class CategoricalParameter(Request):
 Parameter = Annotated[FloatParameter | IntParameter | CategoricalParameter, Field(discriminator="type")]
 
 
+class Movement(Request):
+    limit: dict[str, FiniteFloat] = Field({}, description="how far a parameter may move in one step, in its own unit")
+    cost: FiniteFloat = Field(0.0, ge=0, description="of moving one parameter across its whole range")
+
+
 class NewStudy(Request):
     name: str = Field(min_length=1, max_length=MAX_NAME)
     space: dict[str, Parameter] = Field(min_length=1)
     direction: Literal["minimize", "maximize"] = "minimize"
-    algorithm: str = Field("w-dbo", description="the name of an algorithm")
+    algorithm: str | None = Field(None, description="the name of an algorithm; by default the recommended one")
     seed: int | None = Field(None, ge=0, lt=2**63)
     n_initial: int | None = Field(
         None, ge=0, lt=2**31, description="asks that fill the space before the model takes over"
     )
+    explore: FiniteFloat | None = Field(
+        None, ge=0, le=1, description="the share of the asks that probe; the others hold the recommended setting"
+    )
+    start: Params | list[Params] | None = Field(None, description="a setting to ask first, or several")
+    movement: Movement | None = None
+    baseline: Params | None = Field(None, description="the setting that would be used otherwise")
+    baseline_every: int | None = Field(None, ge=2, lt=2**31, description="the baseline is one in this many asks")
+    on_failure: Literal["worst", "ignore"] | FiniteFloat | None = Field(
+        None, description="what a failed evaluation counts as: the worst of the active values, nothing, or a value"
+    )
+
+    @property
+    def live(self) -> dict[str, Any]:
+        """How the study behaves on a live system, as given."""
+        given = self.model_dump(include=set(WORDS))
+        return {word: given[word] for word in WORDS}
 
     @property
     def width(self) -> int:
@@ -81,6 +104,7 @@ class Tell(Request):
     params: dict[str, Any] | None = Field(None, description="what was measured, if there is no trial")
     value: FiniteFloat | None = None
     failed: bool = Field(False, description="instead of a value: the evaluation failed")
+    abandoned: bool = Field(False, description="instead of a value: the evaluation was called off, and says nothing")
     time: FiniteFloat | None = Field(None, description="seconds since 1970; by default the trial's, or now")
     idempotency_key: str | None = Field(
         None, description="makes a retry safe; the header Idempotency-Key means the same", min_length=1, max_length=200
@@ -94,11 +118,18 @@ class Study(BaseModel):
     algorithm: str | dict[str, Any]
     seed: int
     n_initial: int
+    on_failure: Literal["worst", "ignore"] | float
+    explore: float
+    start: list[Params]
+    movement: Movement | None
+    baseline: Params | None
+    baseline_every: int
     clock: str
     created: float
     asked: int
     told: int
     failed: int
+    abandoned: int
     active: int
     removed: int
     last_told: float | None
@@ -113,6 +144,7 @@ class Trial(BaseModel):
     params: Params
     time: float
     expires: float | None
+    kind: Kind
 
 
 class Trials(BaseModel):
@@ -128,6 +160,8 @@ class Recommendation(BaseModel):
     mean: float
     std: float
     time: float
+    support: float = Field(description="how many fresh measurements what is known about this setting is worth")
+    failure: float = Field(description="the probability that an evaluation fails there")
 
 
 class Observation(BaseModel):
@@ -137,6 +171,8 @@ class Observation(BaseModel):
     time: float
     value: float | None
     failed: bool
+    abandoned: bool
+    kind: Kind | None
     active: bool
     removed_at: float | None
     relevance: float | None

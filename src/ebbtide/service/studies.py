@@ -118,16 +118,15 @@ class Studies(Reader):
         self,
         name: str,
         trial: str | Mapping[str, Any],
-        value: float | None,
-        failed: bool,
+        outcome: Mapping[str, Any],
         time: float | None,
         key: str | None,
     ) -> None:
-        """Record a value for a trial, by its id, or for parameters."""
+        """Record a value for a trial, by its id, or for parameters; or that it failed or was abandoned."""
 
         def record(study: OpenStudy) -> None:
             asked = study.optimizer.trial(trial) if isinstance(trial, str) else trial
-            study.optimizer.tell(asked, value, failed=failed, time=time, key=key)
+            study.optimizer.tell(asked, **outcome, time=time, key=key)
 
         await self._change(name, record)
         self.notifier.announce(name)

@@ -46,7 +46,8 @@ class Space:
         """How many parameters there are (d in the formulas)."""
         return len(self.parameters)
 
-    def _items(self) -> list[tuple[str, Parameter, slice]]:
+    def items(self) -> list[tuple[str, Parameter, slice]]:
+        """Names, parameters, and their columns of the unit cube."""
         return [
             (name, parameter, columns)
             for (name, parameter), columns in zip(self.parameters.items(), self._columns, strict=True)
@@ -80,11 +81,11 @@ class Space:
 
     def decode(self, x: Array) -> Params:
         """The parameters nearest to a point of the unit cube."""
-        return {name: parameter.decode(x[columns]) for name, parameter, columns in self._items()}
+        return {name: parameter.decode(x[columns]) for name, parameter, columns in self.items()}
 
     def snap(self, X: Array) -> Array:
         """Rows, moved to the coordinates of valid values."""
-        return np.hstack([parameter.snap(X[:, columns]) for _, parameter, columns in self._items()])
+        return np.hstack([parameter.snap(X[:, columns]) for _, parameter, columns in self.items()])
 
     def spread(self, uniform: Array) -> Array:
         """Points of the cube (m, width) from a uniform sample (m, dim), one coordinate per parameter."""
@@ -93,7 +94,7 @@ class Space:
     def neighbours(self, x: Array) -> Array:
         """All points that differ from x by one step of one discrete parameter."""
         rows = []
-        for _, parameter, columns in self._items():
+        for _, parameter, columns in self.items():
             for near in parameter.neighbours(x[columns]):
                 row = x.copy()
                 row[columns] = near

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from ebbtide.space import Space
 
 RECENT = 128  # observations from which the sampling interval is estimated
 PAUSES = 4  # how many of the gaps between them may be pauses
+REMEMBERED_FAILURES = 256  # older ones have long faded, or the system has other problems
 REMEMBERED_ASKS = 1024  # a trial older than this many asks no longer counts as pending, but can still be told
 
 
@@ -79,12 +81,16 @@ class Checkpoint:
     first: float = np.inf  # time of the earliest value of the whole history
     last: float = -np.inf  # time of the latest value
     active: Mapping[int, Observation] = field(default_factory=dict)  # by line, in the order told
+    failures: Sequence[Observation] = ()  # the newest failed evaluations, in the order told
     pending: Sequence[Trial] = ()
+    in_force: Mapping[str, Any] | None = None  # the setting handed out or told last
 
     @classmethod
-    def of(cls, history: Sequence[Observation], pending: Iterable[Trial]) -> "Checkpoint":
+    def of(
+        cls, history: Sequence[Observation], pending: Iterable[Trial], in_force: Mapping[str, Any] | None = None
+    ) -> "Checkpoint":
         """The checkpoint of a whole history."""
-        times = [observation.time for observation in history if not observation.failed]
+        times = [observation.time for observation in history if observation.value is not None]
         return cls(
             told=len(history),
             values_told=len(times),
@@ -92,7 +98,9 @@ class Checkpoint:
             first=min(times, default=np.inf),
             last=max(times, default=-np.inf),
             active={line: observation for line, observation in enumerate(history) if observation.active},
+            failures=[observation for observation in history if observation.failed][-REMEMBERED_FAILURES:],
             pending=tuple(pending),
+            in_force=in_force,
         )
 
 
@@ -105,18 +113,29 @@ class ActiveSet:
         self.told = start.told  # lines of the history
         self.values_told = start.values_told  # those of them that did not fail
         self.pending: dict[str, Trial] = {}
+        self.in_force: Mapping[str, Any] | None = None  # the setting handed out or told last
         self._active = Table(space.width)
         self._recent_times: deque[float] = deque(start.recent_times, maxlen=RECENT)
         self._first, self._last = start.first, start.last
+        self._failures: deque[tuple[Array, float]] = deque(maxlen=REMEMBERED_FAILURES)
+        for failure in start.failures:
+            self._remember(failure)
         for line, observation in start.active.items():
             self._activate(line, observation)
         for trial in start.pending:
             self.open(trial)
+        self.in_force = start.in_force  # after the pending trials, which may be older
 
     @property
     def dataset(self) -> Dataset:
         """The active observations."""
         return self._active.dataset()
+
+    @property
+    def failures(self) -> tuple[Array, Array]:
+        """Coordinates and times of the newest failed evaluations."""
+        X = np.array([x for x, _ in self._failures]).reshape(-1, self.space.width)
+        return X, np.array([time for _, time in self._failures])
 
     @property
     def lines(self) -> Rows:
@@ -128,8 +147,9 @@ class ActiveSet:
         return len(self._active)
 
     def open(self, trial: Trial) -> None:
-        """Count a trial as pending."""
+        """Count a trial as pending; its setting is now in force."""
         self.pending[trial.id] = trial
+        self.in_force = trial.params
         while int(trial.id) - int(oldest := next(iter(self.pending))) >= REMEMBERED_ASKS:
             del self.pending[oldest]
 
@@ -142,17 +162,24 @@ class ActiveSet:
         return reversed(self.pending.values())
 
     def record(self, observation: Observation) -> None:
-        """Add the next line of the history, as an active row unless it failed or has already been removed."""
+        """Add the next line of the history; as an active row if it has a value and has not been removed."""
         time = observation.time
         if observation.active:
             self._activate(self.told, observation)
-        if not observation.failed:
+        if observation.value is not None:
             self.values_told += 1
             self._recent_times.append(time)
             self._first, self._last = min(self._first, time), max(self._last, time)
+        elif observation.failed:
+            self._remember(observation)
         if observation.trial_id is not None:
             self.settle(observation.trial_id)
+        elif observation.params:
+            self.in_force = observation.params
         self.told += 1
+
+    def _remember(self, failure: Observation) -> None:
+        self._failures.append((self.space.encode(failure.params), failure.time))
 
     def _activate(self, line: int, observation: Observation) -> None:
         if observation.value is not None:

@@ -26,8 +26,10 @@ class Plan:
         """The ask to record. Since the plan was made, `engine` may have been told more, but has not asked."""
         time = landed if step.wait is None else max(landed, step.wait)
         lines: list[int] = engine.active.lines[step.rows].tolist()
+        params = engine.space.decode(step.x) if step.params is None else dict(step.params)
+        expires = None if lease is None else time + lease
         return Ask(
-            trial=Trial(str(self.asks), engine.space.decode(step.x), time, None if lease is None else time + lease),
+            trial=Trial(str(self.asks), params, time, expires, step.kind),
             told=self.told,
             now=self.now,
             until=None if self.until == math.inf else self.until,

@@ -1,7 +1,7 @@
 """What stays the same throughout a study."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +13,7 @@ from ebbtide.clock import Clock, SystemClock
 from ebbtide.errors import ConfigurationError, StudyError
 from ebbtide.space import Parameter, Space
 from ebbtide.study import codec
+from ebbtide.study.live import LiveOptions
 
 Direction = Literal["minimize", "maximize"]
 
@@ -27,6 +28,7 @@ class Definition:
     clock: str
     seed: int
     n_initial: int
+    live: LiveOptions = field(default_factory=LiveOptions)
 
     def __post_init__(self) -> None:
         if self.direction not in ("minimize", "maximize"):
@@ -43,6 +45,7 @@ class Definition:
             "clock": self.clock,
             "seed": self.seed,
             "n_initial": self.n_initial,
+            **self.live.to_json(),
         }
 
     @classmethod
@@ -55,26 +58,29 @@ class Definition:
             clock=data["clock"],
             seed=data["seed"],
             n_initial=data["n_initial"],
+            live=LiveOptions.from_json(data),
         )
 
 
 def define(
     space: Mapping[str, Parameter] | Space,
     direction: Direction = "minimize",
-    algorithm: str | Algorithm = "w-dbo",
+    algorithm: str | Algorithm | None = None,
     clock: Clock | None = None,
     seed: int | None = None,
     n_initial: int | None = None,
+    **live: Any,
 ) -> Definition:
-    """A definition from the user's arguments; without a seed, a random one is drawn."""
+    """A definition from the user's arguments; without a seed, a random one is drawn. `live` is for LiveOptions."""
     searched = space if isinstance(space, Space) else Space(space)
     return Definition(
         space=searched,
         direction=direction,
-        algorithm=checked_algorithm(algorithm),
+        algorithm=checked_algorithm(algorithms.DEFAULT if algorithm is None else algorithm),
         clock=codec.describe_clock(SystemClock() if clock is None else clock),
         seed=int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed,
         n_initial=2 * (searched.dim + 1) if n_initial is None else n_initial,
+        live=LiveOptions.of(searched, **live),
     )
 
 

@@ -12,20 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from ebbtide.errors import ConfigurationError
+from ebbtide.errors import ConfigurationError, NothingKnownError
 from ebbtide.gp.arrays import Array
 from ebbtide.gp.linalg import one_blas_thread
 from ebbtide.gp.posterior import Posterior, condition
 from ebbtide.gp.quasirandom import sobol
 from ebbtide.gp.standardization import Standardization
-from ebbtide.parts.acquisition import UCB
-from ebbtide.parts.maximization import maximize
 from ebbtide.records import Recommendation
 from ebbtide.space import Params
 from ebbtide.study.active import Checkpoint
 from ebbtide.study.definition import Definition
 from ebbtide.study.knowledge import Knowledge
 from ebbtide.study.model_step import ModelStep
+from ebbtide.study.recommending import recommended, support
 from ebbtide.study.state import State
 from ebbtide.study.step import Step
 
@@ -35,7 +34,7 @@ class Engine(Knowledge):
 
     def __init__(self, definition: Definition) -> None:
         super().__init__(definition)
-        self._cached: tuple[tuple[int, int], Posterior] | None = None
+        self._cached: tuple[tuple[int, int], tuple[Posterior, Array]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_cached": None}  # another process gets what is known, not what was computed from it
@@ -48,8 +47,14 @@ class Engine(Knowledge):
 
     def step(self, now: float, until: float = math.inf) -> Step:
         """What to query next; `until` is the latest time that the query may be for."""
+        number, live = self._state.asks, self.definition.live
+        kind = live.kind(number, known=self._active.values_told > 0)
+        if (setting := live.setting(number, kind)) is not None:
+            return Step(kind=kind, params=setting)
         with one_blas_thread():
-            return self._start() if self.starting else ModelStep(self, now, until).compute()
+            if kind == "explore" and self.starting:
+                return self._start()
+            return ModelStep(self, now, until).compute(kind)
 
     @property
     def starting(self) -> bool:
@@ -58,19 +63,28 @@ class Engine(Knowledge):
 
     def _start(self) -> Step:
         point = sobol(self.space.dim, 1, np.random.default_rng(self.seed), skip=self._state.asks)
-        return Step(x=self.space.spread(point)[0])
+        x = self.space.spread(point)
+        if (bounds := self.bounds) is not None:
+            x = np.clip(x, *bounds)
+        return Step(x=x[0])
 
     # --- reads --------------------------------------------------------------------------------------------
 
     def recommend(self, now: float) -> Recommendation:
-        """The best parameters now, according to the model, without exploration."""
+        """A setting that is good now, beyond reasonable doubt; an error as long as nothing is known."""
+        if not len(self._active):
+            raise NothingKnownError("nothing is known yet, because no value was told: ask, measure and tell first")
         with one_blas_thread():
-            moment = self.posterior(now).at(self.axis.place(now))
+            model, (posterior, z) = self.model, self._conditioned(now)
+            moment = posterior.at(self.axis.place(now))
+            outlook = self.outlook(moment, z, Standardization(model.mean, model.scale), now)
             rng = np.random.default_rng([self.seed, self._state.asks, 1])
-            x = maximize(UCB(beta=0.0), moment, self.space, rng, len(moment.posterior))
+            x = recommended(outlook, self.space, rng)
             params = self.space.decode(x)
-            mean, std = self._in_user_unit(*moment.predict(self.space.encode(params)[None]))
-        return Recommendation(params, float(mean[0]), float(std[0]), now)
+            x = self.space.encode(params)
+            mean, std = self._in_user_unit(*moment.predict(x[None]))
+            failure = 0.0 if outlook.risk is None else float(outlook.risk(x[None])[0])
+            return Recommendation(params, float(mean[0]), float(std[0]), now, support(outlook, x), failure)
 
     def predict(self, points: Sequence[Params], time: float, now: float) -> tuple[Array, Array]:
         """Mean and standard deviation of the objective (without noise) at the given parameters and time."""
@@ -102,13 +116,17 @@ class Engine(Knowledge):
 
     def posterior(self, now: float) -> Posterior:
         """The posterior given everything told; kept until the next ask or tell."""
+        return self._conditioned(now)[0]
+
+    def _conditioned(self, now: float) -> tuple[Posterior, Array]:
+        """The posterior, and the values that it was conditioned on."""
         key = (self._state.asks, self._active.told)
         if self._cached is None or self._cached[0] != key:
             model = self.model
             rows = self.thinned(Step(), np.arange(len(self._active)), now)
             data = self._active.dataset.take(rows)
             z = self.sign * Standardization(model.mean, model.scale).apply(data.y)
-            self._cached = key, condition(model.kernel, model.noise, data.x, self.axis.rows(rows), z)
+            self._cached = key, (condition(model.kernel, model.noise, data.x, self.axis.rows(rows), z), z)
         return self._cached[1]
 
     def _in_user_unit(self, mean: Array, std: Array) -> tuple[Array, Array]:

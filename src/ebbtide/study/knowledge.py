@@ -8,11 +8,15 @@ import numpy as np
 
 from ebbtide.gp.arrays import Array, Rows
 from ebbtide.gp.criterion import relevance
-from ebbtide.gp.inference import Prior, weak_prior
+from ebbtide.gp.inference import Prior, TimeLimits, weak_prior
 from ebbtide.gp.likelihood import Hyperparameters
+from ebbtide.gp.posterior import Interval, Moment
 from ebbtide.gp.standardization import Standardization
+from ebbtide.parts.maximization import Bounds
+from ebbtide.parts.outlook import FADING, Moving, Outlook, Risk
 from ebbtide.parts.staleness import WassersteinBudget
 from ebbtide.records import Model, Observation, Trial
+from ebbtide.space import Params
 from ebbtide.study.active import ActiveSet, Checkpoint
 from ebbtide.study.axis import TimeAxis
 from ebbtide.study.definition import Definition
@@ -97,6 +101,8 @@ class Knowledge:
             self.apply(ask)
             if ask.trial.id in told:
                 self._active.settle(ask.trial.id)
+        if updates.in_force is not None:
+            self._active.in_force = updates.in_force
 
     def expect(self, number: int, pending: Iterable[Trial]) -> None:
         """Set the number of the next ask, and the pending trials."""
@@ -136,6 +142,49 @@ class Knowledge:
         prior = self.prior()
         drifting = self.algorithm.temporal is not None
         return Hyperparameters.from_vector(prior.clip(prior.center), ard=self.algorithm.spatial.ard, drifting=drifting)
+
+    def span_of(self, timescale: float | None) -> float:
+        """l_T in the clock's unit; for a model without one, a typical span."""
+        interval = self._active.interval
+        if timescale is None:
+            return TimeLimits.of(interval, span=0.0).typical
+        return timescale * interval if self.axis.by_step else timescale
+
+    def outlook(self, predictor: Moment | Interval, z: Array, unit: Standardization, now: float) -> Outlook:
+        """The posterior, seen with the risk of failure and the cost of moving; `z` are the values in the model."""
+        live, risk = self.definition.live, None
+        X_failed, t_failed = self._active.failures
+        if live.on_failure != "ignore" and len(t_failed):
+            data = self._active.dataset
+            fading = FADING * self.span_of(predictor.posterior.kernel.timescale)
+            risk = Risk((X_failed, now - t_failed), (data.x, now - data.t), fading)
+        movement, origin = live.movement, self.setting_in_force
+        moving = None
+        if movement is not None and movement.cost > 0.0 and origin is not None:
+            moving = Moving(self.space.encode(origin), movement.cost / unit.scale)
+        return Outlook(predictor, risk, self._failure_value(z, unit), moving)
+
+    def _failure_value(self, z: Array, unit: Standardization) -> float:
+        """What a failure counts as, to the model."""
+        value = self.definition.live.on_failure
+        if isinstance(value, float):
+            return self.sign * float(unit.apply(np.array([value]))[0])
+        return min(float(z.min(initial=0.0)), -1.0)
+
+    @property
+    def setting_in_force(self) -> Params | None:
+        """The setting handed out or told last; at first the start."""
+        start = self.definition.live.start
+        found = self._active.in_force
+        return dict(found) if found is not None else start[0] if start else None
+
+    @property
+    def bounds(self) -> Bounds | None:
+        """Where the movement allows the next setting to be; None: anywhere."""
+        movement, origin = self.definition.live.movement, self.setting_in_force
+        if movement is None or not movement.limit or origin is None:
+            return None
+        return movement.bounds(self.space, origin)
 
     def scores(self, rows: Rows, now: float) -> Array:
         """The relevance of active rows, by the model as last fitted."""

@@ -33,6 +33,7 @@ class Updates:
 
     asks: Sequence[Ask] = ()
     tells: Sequence[tuple[Observation, float]] = ()
+    in_force: Mapping[str, Any] | None = None  # the setting handed out or told last
 
 
 class Log(Protocol):
@@ -69,6 +70,9 @@ class Log(Protocol):
     def pending(self) -> list[Trial]:
         """The trials that are neither told nor failed, however old."""
 
+    def in_force(self) -> Mapping[str, Any] | None:
+        """The setting handed out or told last: that of the last ask, unless another was told from outside since."""
+
     def close(self) -> None: ...
 
 
@@ -82,18 +86,22 @@ class MemoryLog:
         self._history: list[Observation] = []
         self._lines: dict[str, int] = {}  # trial id → its line in the history
         self._keys: dict[str, int] = {}
+        self._in_force: Mapping[str, Any] | None = None
 
     def transaction(self) -> AbstractContextManager[object]:
         return nullcontext()
 
     def record_ask(self, ask: Ask) -> None:
         self._state = ask.state
+        self._in_force = ask.trial.params
         self._trials[ask.trial.id] = self._pending[ask.trial.id] = ask.trial
         for line, score in ask.removed:
             self._history[line] = replace(self._history[line], removed_at=ask.now, relevance=score)
 
     def record_tell(self, observation: Observation, reading: float, line: int, asks: int) -> None:
         self._state = self._state.noting(reading)
+        if observation.trial_id is None:
+            self._in_force = observation.params
         self._append(observation)
 
     def _append(self, observation: Observation) -> None:
@@ -106,7 +114,7 @@ class MemoryLog:
             self._keys[observation.key] = line
 
     def checkpoint(self) -> tuple[State, Checkpoint]:
-        return self._state, Checkpoint.of(self._history, self._pending.values())
+        return self._state, Checkpoint.of(self._history, self._pending.values(), self._in_force)
 
     def updates(self, asks: int, told: int) -> Updates:
         return Updates()
@@ -134,6 +142,9 @@ class MemoryLog:
     def pending(self) -> list[Trial]:
         return list(self._pending.values())
 
+    def in_force(self) -> Mapping[str, Any] | None:
+        return self._in_force
+
     def close(self) -> None:
         pass
 
@@ -148,9 +159,10 @@ class MemoryLog:
             log._append(observation)
             if (number := observation.trial_id) is not None:
                 time, expires = times.get(number, (observation.time, None))
-                log._trials[number] = Trial(number, observation.params, time, expires)
+                log._trials[number] = Trial(number, observation.params, time, expires, observation.kind or "explore")
         log._pending = {trial["id"]: Trial(**trial) for trial in data["pending"]}
         log._trials |= log._pending
+        log._in_force = data.get("in_force")
         return log
 
 
@@ -161,6 +173,7 @@ def to_json(log: Log) -> dict[str, Any]:
     return {
         "history": [list(astuple(observation)) for observation in history],
         "pending": [asdict(trial) for trial in log.pending()],
+        "in_force": log.in_force(),
         # Only what the history does not hold: trials told for another time than their own, or asked with a lease.
         "trials": {
             trial.id: [trial.time, trial.expires]

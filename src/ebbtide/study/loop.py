@@ -18,7 +18,7 @@ class Optimizes(Watched, Protocol):
     clock: Clock
 
     def ask(self, *, until: float) -> Trial: ...
-    def tell(self, trial: Trial, value: Any = None, *, failed: bool = False) -> None: ...
+    def tell(self, trial: Trial, value: Any = None, *, failed: bool = False, abandoned: bool = False) -> None: ...
     def recommend(self) -> Recommendation: ...
 
 
@@ -59,11 +59,14 @@ def _evaluate(
 ) -> None:
     try:
         value = objective(dict(trial.params), trial.time)
-    except BaseException as error:
+    except Exception as error:
         optimizer.tell(trial, failed=True)
         if not isinstance(error, catch):
             raise
         return
+    except BaseException:  # Ctrl-C, or the end of the program: nothing is wrong with the setting
+        optimizer.tell(trial, abandoned=True)
+        raise
     try:
         optimizer.tell(trial, value)
     except ObservationError as error:

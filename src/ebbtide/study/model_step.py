@@ -10,13 +10,16 @@ import numpy as np
 
 from ebbtide.errors import ClockWarning, ConfigurationError
 from ebbtide.gp.arrays import Rows
-from ebbtide.gp.inference import MIN_ROWS, TimeLimits, fit
-from ebbtide.gp.posterior import Posterior, condition
+from ebbtide.gp.inference import MIN_ROWS, fit
+from ebbtide.gp.posterior import Interval, Moment, Posterior, condition
 from ebbtide.gp.standardization import Standardization
 from ebbtide.parts.maximization import maximize, maximize_over
+from ebbtide.parts.outlook import Outlook
 from ebbtide.parts.staleness import View
 from ebbtide.parts.timing import Occasion
+from ebbtide.records import Kind
 from ebbtide.study.knowledge import Knowledge
+from ebbtide.study.recommending import recommended
 from ebbtide.study.step import Step, checked_memory, checked_verdict
 
 SEARCH_EVERY = 10  # asks between two searches for hyperparameters from scratch
@@ -34,11 +37,15 @@ class ModelStep:
         self.rng = np.random.default_rng([known.seed, known.state.asks])
         self.step = Step()
 
-    def compute(self) -> Step:
+    def compute(self, kind: Kind = "explore") -> Step:
         """Fit, forget, condition, acquire."""
+        self.step.kind = kind
         rows = self.known.thinned(self.step, self._dated_before(), self.now)
         posterior = self._forget(rows, self._fit(rows))
-        self._acquire(posterior)
+        if kind == "hold":
+            self._hold(posterior)
+        else:
+            self._acquire(posterior)
         return self.step
 
     def _fit(self, rows: Rows) -> Posterior:
@@ -83,26 +90,35 @@ class ModelStep:
 
     def _acquire(self, posterior: Posterior) -> None:
         """Maximize the acquisition at the time of the query (line 5), or over all times that the timing allows."""
-        n = len(posterior)
+        n, bounds = len(posterior), self.known.bounds
         posterior = self._believing_pending(posterior)
         landing = self.now + median(self.state.responses or [0.0])
         earliest, latest = self._window(landing)
+        acquisition = self.algorithm.acquisition
         if latest > earliest and self.known.axis.is_clock:
             interval = posterior.during(earliest, latest)
-            self.step.x, chosen = maximize_over(self.algorithm.acquisition, interval, self.space, self.rng, n)
+            outlook = self._outlook(interval, earliest)
+            self.step.x, share = maximize_over(acquisition, outlook, self.space, self.rng, n, bounds=bounds)
+            chosen = float(interval.time(np.array(share)))
         else:
             chosen = earliest  # for a model that does not see the clock, all times are equally good
-            moment = posterior.at(self.known.axis.place(chosen))
-            self.step.x = maximize(self.algorithm.acquisition, moment, self.space, self.rng, n)
+            outlook = self._outlook(posterior.at(self.known.axis.place(chosen)), chosen)
+            self.step.x = maximize(acquisition, outlook, self.space, self.rng, n, bounds=bounds)
         self.step.wait = chosen if chosen > landing else None
+
+    def _hold(self, posterior: Posterior) -> None:
+        """Keep the recommended setting in force; the one held so far, unless another is clearly better."""
+        landing = self.now + median(self.state.responses or [0.0])
+        outlook = self._outlook(posterior.at(self.known.axis.place(landing)), landing)
+        self.step.x = recommended(outlook, self.space, self.rng, bounds=self.known.bounds)
+
+    def _outlook(self, predictor: Moment | Interval, time: float) -> Outlook:
+        unit = self.step.standardization or self.state.standardization
+        return self.known.outlook(predictor, self.step.z, unit, time)
 
     def _believing_pending(self, posterior: Posterior) -> Posterior:
         """Treat pending trials as if they had been told the posterior mean, until their leases (one l_T) end."""
-        interval, timescale = self.active.interval, posterior.kernel.timescale
-        if timescale is None:
-            lease = TimeLimits.of(interval, span=0.0).typical
-        else:
-            lease = timescale * interval if self.known.axis.by_step else timescale
+        lease = self.known.span_of(posterior.kernel.timescale)
         newest = islice(self.active.newest_pending(), MAX_PENDING)
         pending = [p for p in newest if self.now <= (p.time + lease if p.expires is None else p.expires)]
         if not pending:

@@ -13,6 +13,8 @@ from ebbtide.gp.likelihood import Hyperparameters
 from ebbtide.gp.standardization import Standardization
 from ebbtide.guards import Guard
 from ebbtide.parts.staleness import Verdict
+from ebbtide.records import Kind
+from ebbtide.space import Params
 from ebbtide.study.state import State
 
 RESPONSES = 9  # response times whose median is the expected one
@@ -23,6 +25,8 @@ class Step:
     """What an ask has computed; recorded only when all of it has succeeded."""
 
     x: Array = field(default_factory=lambda: np.empty(0))
+    kind: Kind = "explore"
+    params: Params | None = None  # a setting that was given, instead of x
     z: Array = field(default_factory=lambda: np.empty(0))  # the standardised values of the rows that are modelled
     hyper: Hyperparameters | None = None
     standardization: Standardization | None = None

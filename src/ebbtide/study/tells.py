@@ -17,10 +17,11 @@ MAX_KEY = 200  # characters of an idempotency key
 
 @dataclass(frozen=True)
 class Tell:
-    """One tell: an outcome (None: it failed) for a trial, or for parameters measured elsewhere."""
+    """One tell: an outcome (None: it failed, or was called off) for a trial, or for parameters measured elsewhere."""
 
     subject: Trial | Mapping[str, Any]
     outcome: float | None
+    abandoned: bool
     time: float | None
     key: str | None
     system_clock: bool
@@ -30,35 +31,64 @@ class Tell:
         moment = now if self.time is None else self._checked(self.time, now)
         if not isinstance(self.subject, Trial):
             params = engine.space.check(self.subject)
-            told = self.key is not None and told_under(log, self.key, None, params, self.outcome)
-            return None if told else Observation(params, moment, self.outcome, key=self.key)
+            if self._told_under_key(log, None, params):
+                return None
+            return Observation(params, moment, self.outcome, key=self.key, abandoned=self.abandoned)
         trial = self.subject
-        if self.key is not None and told_under(log, self.key, trial.id, trial.params, self.outcome):
+        if self._told_under_key(log, trial.id, trial.params):
             return None
         asked = engine.active.pending.get(trial.id)  # nearly always found here, without reading the log
         if asked is None or asked.params != trial.params:
             asked = asked_before(log, trial)
-            if told_before(log, trial.id, self.outcome):
+            if self._told_before(log, trial.id):
                 return None
         if self.time is None:
             moment = self._moment_of(asked, max(now, engine.latest_reading))
-        return Observation(asked.params, moment, self.outcome, trial.id, key=self.key)
+        return Observation(
+            asked.params, moment, self.outcome, trial.id, key=self.key, abandoned=self.abandoned, kind=asked.kind
+        )
 
     def _moment_of(self, asked: Trial, latest: float) -> float:
         """The trial's own time. The clock may have gone back since the ask, so the time is compared with the latest
-        reading. A query that is called off before its time (ABO waits) failed now.
+        reading. A query that ends without a value before its time (ABO waits) ends now.
         """
         return min(asked.time, latest) if self.outcome is None else self._checked(asked.time, latest)
 
     def _checked(self, time: Any, now: float) -> float:
         return checked_time(time, now, system_clock=self.system_clock)
 
+    def _told_before(self, log: Log, trial_id: str) -> bool:
+        """Whether the same was told before; an error if something else was."""
+        earlier = log.observation_of(trial_id)
+        if earlier is not None and (earlier.value, earlier.abandoned) != (self.outcome, self.abandoned):
+            raise TrialError(
+                f"trial {trial_id!r} was told {_shown(earlier)} before and {_shown(self)} now; a trial has one "
+                "value: for another measurement of the same point, tell its parameters: tell(trial.params, value)"
+            )
+        return earlier is not None
 
-def checked_value(value: Any, failed: bool) -> float | None:
-    """A finite number; None for a failed evaluation."""
-    if failed:
+    def _told_under_key(self, log: Log, trial_id: str | None, params: Mapping[str, Any]) -> bool:
+        """Whether the same was told before under the same idempotency key; an error if something else was."""
+        earlier = None if self.key is None else log.observation_under(self.key)
+        if earlier is None:
+            return False
+        outcome = (self.outcome, self.abandoned)
+        if (earlier.trial_id, earlier.params, (earlier.value, earlier.abandoned)) != (trial_id, params, outcome):
+            raise TrialError(
+                f"under the key {self.key!r}, {earlier.params} was told {_shown(earlier)} before, and {params} is told "
+                f"{_shown(self)} now; a key belongs to one tell: make a new one for each"
+            )
+        return True
+
+
+def checked_value(value: Any, failed: bool, abandoned: bool = False) -> float | None:
+    """A finite number; None for an evaluation that failed or was called off."""
+    if failed and abandoned:
+        raise ObservationError("failed=True and abandoned=True: an evaluation that was called off did not fail")
+    if failed or abandoned:
         if value is not None:
-            raise ObservationError(f"value={value!r} and failed=True: a failed evaluation has no value")
+            how, was = ("failed", "failed") if failed else ("abandoned", "was called off")
+            raise ObservationError(f"value={value!r} and {how}=True: an evaluation that {was} has no value")
         return None
     outcome = as_finite(value)
     if outcome is None:
@@ -119,29 +149,6 @@ def asked_before(log: Log, trial: Trial) -> Trial:
     return asked
 
 
-def told_before(log: Log, trial_id: str, value: float | None) -> bool:
-    """Whether this value was told before; an error if another one was."""
-    earlier = log.observation_of(trial_id)
-    if earlier is not None and earlier.value != value:
-        raise TrialError(
-            f"trial {trial_id!r} was told {_shown(earlier.value)} before and {_shown(value)} now; a trial has one "
-            "value: for another measurement of the same point, tell its parameters: tell(trial.params, value)"
-        )
-    return earlier is not None
-
-
-def told_under(log: Log, key: str, trial_id: str | None, params: Mapping[str, Any], value: float | None) -> bool:
-    """Whether this was told before under the same idempotency key; an error if something else was."""
-    earlier = log.observation_under(key)
-    if earlier is None:
-        return False
-    if (earlier.trial_id, earlier.params, earlier.value) != (trial_id, params, value):
-        raise TrialError(
-            f"under the key {key!r}, {earlier.params} was told {_shown(earlier.value)} before, and {params} is told "
-            f"{_shown(value)} now; a key belongs to one tell: make a new one for each"
-        )
-    return True
-
-
-def _shown(value: float | None) -> str:
-    return "that it failed" if value is None else repr(value)
+def _shown(told: Observation | Tell) -> str:
+    outcome = told.value if isinstance(told, Observation) else told.outcome
+    return "that it was abandoned" if told.abandoned else "that it failed" if outcome is None else repr(outcome)

@@ -9,19 +9,20 @@ import numpy as np
 
 from ebbtide.errors import StorageError, UnknownStudyError
 from ebbtide.records import Observation, Trial
-from ebbtide.study.active import RECENT, REMEMBERED_ASKS, Checkpoint
+from ebbtide.study.active import RECENT, REMEMBERED_ASKS, REMEMBERED_FAILURES, Checkpoint
 from ebbtide.study.log import Ask, Updates
 from ebbtide.study.state import State
 from ebbtide.study.storage.database import WHY, Database
 
 OBSERVATION = """
-    SELECT t.line, t.params, t.time, t.value, t.ask, a.now, r.relevance, t.key, t.reading, t.asks
+    SELECT t.line, t.params, t.time, t.value, t.ask, a.now, r.relevance, t.key, t.abandoned, o.kind, t.reading, t.asks
     FROM tells t LEFT JOIN removals r USING (study, line) LEFT JOIN asks a ON a.study = r.study AND a.ask = r.ask
+    LEFT JOIN asks o ON o.study = t.study AND o.ask = t.ask
     WHERE t.study = ?
 """
-ASK = "SELECT ask, params, time, expires, told, now, until, landed, state FROM asks WHERE study = ?"
+ASK = "SELECT ask, params, time, expires, kind, told, now, until, landed, state FROM asks WHERE study = ?"
 AMONG = "{} IN (SELECT value FROM json_each(?))"
-TRIAL = "SELECT a.ask, a.params, a.time, a.expires FROM asks a WHERE a.study = ?"
+TRIAL = "SELECT a.ask, a.params, a.time, a.expires, a.kind FROM asks a WHERE a.study = ?"
 PENDING = " AND NOT EXISTS (SELECT 1 FROM tells t WHERE t.study = a.study AND t.ask = a.ask)"
 
 
@@ -39,11 +40,11 @@ class SqliteLog:
     def record_ask(self, ask: Ask) -> None:
         trial, number = ask.trial, int(ask.trial.id)
         self.database.run(
-            "INSERT INTO asks (study, ask, told, now, until, landed, params, time, expires, state) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO asks (study, ask, told, now, until, landed, params, time, expires, kind, state) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(self.study, number, ask.told, ask.now, ask.until, ask.landed),
-                *(_text(trial.params), trial.time, trial.expires, _text(ask.state.to_json())),
+                *(_text(trial.params), trial.time, trial.expires, trial.kind, _text(ask.state.to_json())),
             ),
         )
         if ask.removed:
@@ -54,9 +55,9 @@ class SqliteLog:
         number = None if observation.trial_id is None else int(observation.trial_id)
         params, time, value = _text(observation.params), observation.time, observation.value
         self.database.run(
-            "INSERT INTO tells (study, line, asks, reading, params, time, value, ask, key) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (self.study, line, asks, reading, params, time, value, number, observation.key),
+            "INSERT INTO tells (study, line, asks, reading, params, time, value, ask, key, abandoned) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (self.study, line, asks, reading, params, time, value, number, observation.key, observation.abandoned),
         )
 
     # --- reading ------------------------------------------------------------------------------------------
@@ -100,7 +101,20 @@ class SqliteLog:
         with self.database.reading():
             self._check_that_it_is_there()
             tells = self.tells_since(told)
-            return Updates(self.asks_since(asks), [(observation, reading) for observation, reading, _ in tells])
+            told_with_readings = [(observation, reading) for observation, reading, _ in tells]
+            new = self.asks_since(asks)
+            return Updates(new, told_with_readings, self.in_force() if new or tells else None)
+
+    def in_force(self) -> dict[str, Any] | None:
+        query = "SELECT ask + 1, told, params FROM asks WHERE study = ? ORDER BY ask DESC LIMIT 1"
+        asks, seen, params = self.database.row(query, (self.study,)) or (0, 0, None)
+        outside = self.database.row(
+            "SELECT params FROM tells WHERE study = ? AND line >= ? AND asks = ? AND ask IS NULL "
+            "ORDER BY line DESC LIMIT 1",
+            (self.study, seen, asks),
+        )
+        found = params if outside is None else outside[0]
+        return None if found is None else _parsed(found)
 
     def _check_that_it_is_there(self) -> None:
         if self.database.row("SELECT 1 FROM studies WHERE study = ?", (self.study,)) is None:
@@ -134,8 +148,8 @@ class SqliteLog:
         )
         return tuple(self.database.rows(query, (self.study, ask)))
 
-    def failures(self) -> list[int]:
-        """The lines of failed evaluations."""
+    def lines_without_value(self) -> list[int]:
+        """The lines without a value: failed evaluations, and those that were called off."""
         rows = self.database.rows(
             "SELECT line FROM tells INDEXED BY failures WHERE study = ? AND value IS NULL ORDER BY line", (self.study,)
         )
@@ -181,19 +195,30 @@ class SqliteLog:
             "max(time) FILTER (WHERE value IS NOT NULL) FROM tells WHERE study = ?",
             (self.study,),
         )
+        failures = self.newest_failures(before=told)
         if not values:
-            return Checkpoint(told=told, pending=pending)
+            return Checkpoint(told=told, failures=failures, pending=pending, in_force=self.in_force())
         newest = self.database.rows(
             "SELECT time FROM tells WHERE study = ? AND value IS NOT NULL ORDER BY line DESC LIMIT ?",
             (self.study, RECENT),
         )
         times = [time for (time,) in reversed(newest)]
-        return Checkpoint(told, values, times, first, last, self.numbered(self._active(told)), pending)
+        active = self.numbered(self._active(told))
+        return Checkpoint(told, values, times, first, last, active, failures, pending, self.in_force())
+
+    def newest_failures(self, before: int) -> list[Observation]:
+        """The newest failed evaluations among the first lines of the history, in the order told."""
+        rows = self.database.rows(
+            "SELECT line FROM tells INDEXED BY failures WHERE study = ? AND value IS NULL AND NOT abandoned "
+            "AND line < ? ORDER BY line DESC LIMIT ?",
+            (self.study, before, REMEMBERED_FAILURES),
+        )
+        return list(self.numbered([line for (line,) in rows]).values())
 
     def _active(self, told: int) -> list[int]:
         """The active lines among the first `told`: faster than joining tells with removals."""
         removed = self.database.rows("SELECT line FROM removals WHERE study = ?", (self.study,))
-        inactive = [*(line for (line,) in removed), *self.failures()]
+        inactive = [*(line for (line,) in removed), *self.lines_without_value()]
         active: list[int] = np.setdiff1d(np.arange(told), inactive).tolist()
         return active
 
@@ -221,11 +246,12 @@ def _number(trial_id: str) -> int | None:
 
 
 def _trial(row: Sequence[Any]) -> Trial:
-    ask, params, time, expires = row
-    return Trial(str(ask), _parsed(params), time, expires)
+    ask, params, time, expires, kind = row
+    return Trial(str(ask), _parsed(params), time, expires, kind)
 
 
 def observation_of(row: Sequence[Any]) -> Observation:
     """The observation in a row of the query OBSERVATION."""
-    _, params, time, value, ask, removed_at, relevance, key, *_ = row
-    return Observation(_parsed(params), time, value, None if ask is None else str(ask), removed_at, relevance, key)
+    _, params, time, value, ask, removed_at, relevance, key, abandoned, kind, *_ = row
+    trial = None if ask is None else str(ask)
+    return Observation(_parsed(params), time, value, trial, removed_at, relevance, key, bool(abandoned), kind)

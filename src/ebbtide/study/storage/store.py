@@ -10,6 +10,7 @@ from ebbtide.checks import is_text
 from ebbtide.errors import ConfigurationError, StudyError, UnknownStudyError
 from ebbtide.records import Observation
 from ebbtide.study.definition import Definition, check_same
+from ebbtide.study.live import LiveOptions
 from ebbtide.study.storage import schema
 from ebbtide.study.storage.database import Database, path_of
 from ebbtide.study.storage.sqlite_log import OBSERVATION, SqliteLog, observation_of
@@ -28,6 +29,7 @@ class Summary:
     asked: int
     told: int
     failed: int
+    abandoned: int
     active: int
     removed: int
     last_told: float | None  # by the clock
@@ -75,7 +77,8 @@ class Storage:
             if found is None:
                 return self._create(name, definition)
         given = definition.to_json()
-        check_same(name, found.definition, {key: given[key] for key in given if key not in unsaid})
+        stored = LiveOptions.from_json(found.definition).to_json() | found.definition
+        check_same(name, stored, {key: given[key] for key in given if key not in unsaid})
         return found
 
     def log(self, name: str) -> SqliteLog:
@@ -122,14 +125,17 @@ class Storage:
             counts = self.database.row(
                 "SELECT (SELECT coalesce(max(ask) + 1, 0) FROM asks WHERE study = :study), "
                 "(SELECT coalesce(max(line) + 1, 0) FROM tells WHERE study = :study), "
-                "(SELECT count(*) FROM tells WHERE study = :study AND value IS NULL), "
+                "(SELECT count(*) FROM tells WHERE study = :study AND value IS NULL AND NOT abandoned), "
+                "(SELECT count(*) FROM tells WHERE study = :study AND value IS NULL AND abandoned), "
                 "(SELECT count(*) FROM removals WHERE study = :study), "
                 "(SELECT reading FROM tells WHERE study = :study ORDER BY line DESC LIMIT 1)",
                 {"study": study},
             )
-        asked, told, failed, removed, last = counts
-        active = told - failed - removed
-        return Summary(name, created, json.loads(definition), asked, told, failed, active, removed, last)
+        asked, told, failed, abandoned, removed, last = counts
+        active = told - failed - abandoned - removed
+        described = json.loads(definition)
+        described = LiveOptions.from_json(described).to_json() | described
+        return Summary(name, created, described, asked, told, failed, abandoned, active, removed, last)
 
     def page(self, name: str, start: int, limit: int, active: bool | None = None) -> Page:
         """`limit` lines from line `start` on; if `active` is not None, only those that are active, or are not."""

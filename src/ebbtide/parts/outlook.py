@@ -1,0 +1,111 @@
+"""What to expect at a point, all things considered: the model's prediction, the risk of failure, the cost of moving.
+
+An acquisition sees the outlook instead of the bare posterior. With p the probability that an evaluation fails at x,
+w what a failure counts as, and c·|x − x₀| the cost of moving there from the setting in force:
+
+    mean = (1 − p) μ + p w − c |x − x₀|₁            deviation = (1 − p) σ
+
+| symbol | meaning                                                          | shape  |
+|--------|------------------------------------------------------------------|--------|
+| F, S   | weights of failures and of successes near x, and recent          | (m,)   |
+| p      | (F + a p₀)/(F + S + a): as if a evaluations here had failed at the rate p₀ | (m,)   |
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from ebbtide.gp.arrays import Array
+from ebbtide.gp.posterior import Interval, Moment, Posterior
+
+DOUBT, RATE = 0.25, 0.02  # a and p₀: a single failure at x makes p about 0.8
+REACH = 0.12  # distance over which an evaluation says whether its neighbours fail, times √d
+FADING = 0.75  # times l_T: a place that has recovered must be found again
+
+
+class Risk:
+    """The probability that an evaluation fails, at one moment, from where evaluations failed and succeeded."""
+
+    def __init__(self, failed: tuple[Array, Array], succeeded: tuple[Array, Array], fading: float) -> None:
+        """From the coordinates and the ages of both; what happened `fading` ago counts for 1/e."""
+        self._failed, self._succeeded = ((X, np.exp(-np.maximum(age, 0.0) / fading)) for X, age in (failed, succeeded))
+
+    def __call__(self, X: Array) -> Array:
+        return self.with_gradient(X)[0]
+
+    def with_gradient(self, X: Array) -> tuple[Array, Array]:
+        """p, and its gradient with respect to x (m, d)."""
+        (F, dF), (S, dS) = _nearby(X, *self._failed), _nearby(X, *self._succeeded)
+        total = F + S + DOUBT
+        p = (F + DOUBT * RATE) / total
+        return p, ((1.0 - p)[:, None] * dF - p[:, None] * dS) / total[:, None]
+
+
+def _nearby(X: Array, data: Array, weights: Array) -> tuple[Array, Array]:
+    """Σᵢ wᵢ exp(−|x − xᵢ|²/2r²), and its gradient."""
+    square = (REACH * REACH) * X.shape[1]
+    near = np.exp(cdist(X, data, "sqeuclidean") / (-2.0 * square)) * weights
+    total = near.sum(axis=1)
+    return total, (near @ data - total[:, None] * X) / square
+
+
+@dataclass(frozen=True)
+class Moving:
+    """What it costs to move away from the setting in force: `cost` for the whole range of one parameter."""
+
+    origin: Array
+    cost: float
+
+    def __call__(self, X: Array) -> tuple[Array, Array]:
+        """The cost, and its gradient."""
+        offset = X - self.origin
+        return self.cost * np.abs(offset).sum(axis=1), self.cost * np.sign(offset)
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """A posterior, seen with the risk of failure and the cost of moving. It can be asked whatever a posterior can."""
+
+    predictor: Moment | Interval
+    risk: Risk | None
+    failure_value: float
+    moving: Moving | None
+
+    @property
+    def posterior(self) -> Posterior:
+        return self.predictor.posterior
+
+    def _split(self, Z: Array) -> Array:
+        """The coordinates in space: over an interval there is one more, for the time."""
+        return Z[:, : self.posterior.X.shape[1]]
+
+    def predict(self, Z: Array) -> tuple[Array, Array]:
+        mean, std = self.predictor.predict(Z)
+        X = self._split(Z)
+        if self.risk is not None:
+            p = self.risk(X)
+            mean, std = mean + p * (self.failure_value - mean), (1.0 - p) * std
+        if self.moving is not None:
+            mean = mean - self.moving(X)[0]
+        return mean, std
+
+    def predict_with_gradient(self, Z: Array) -> tuple[Array, Array, Array, Array]:
+        mean, std, mean_slope, std_slope = self.predictor.predict_with_gradient(Z)
+        X = self._split(Z)
+        if self.risk is not None:
+            p, p_slope = self.risk.with_gradient(X)
+            p_slope = _padded(p_slope, Z)
+            good = (1.0 - p)[:, None]
+            mean_slope = good * mean_slope + (self.failure_value - mean)[:, None] * p_slope
+            std_slope = good * std_slope - std[:, None] * p_slope
+            mean, std = mean + p * (self.failure_value - mean), (1.0 - p) * std
+        if self.moving is not None:
+            cost, cost_slope = self.moving(X)
+            mean, mean_slope = mean - cost, mean_slope - _padded(cost_slope, Z)
+        return mean, std, mean_slope, std_slope
+
+
+def _padded(slope: Array, Z: Array) -> Array:
+    """With zeros for the coordinate of time, on which neither the risk nor the cost depends here."""
+    return np.pad(slope, ((0, 0), (0, Z.shape[1] - slope.shape[1])))

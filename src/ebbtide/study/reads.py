@@ -1,0 +1,63 @@
+"""What can be read of a study at any time, without a model being computed."""
+
+from statistics import median
+from typing import Any
+
+from ebbtide.records import Model, Observation
+from ebbtide.study.active import Dataset
+from ebbtide.study.engine import Engine
+from ebbtide.study.log import Log
+
+
+class StudyReads:
+    """The properties of an optimizer: all of them read its engine or its log, and change nothing."""
+
+    _engine: Engine
+    _log: Log
+
+    @property
+    def dataset(self) -> Dataset:
+        """The active observations: `.x` (unit cube), `.t`, `.y`."""
+        return self._engine.active.dataset
+
+    @property
+    def history(self) -> list[Observation]:
+        """Every observation ever told, in the order told; with the time and the relevance at its removal, if any."""
+        return self._log.history()
+
+    @property
+    def asked(self) -> int:
+        """How many trials were ever asked for."""
+        return self._engine.state.asks
+
+    @property
+    def told(self) -> int:
+        """How many observations were ever told: the length of the history, without reading it."""
+        return self._engine.active.told
+
+    @property
+    def pending(self) -> int:
+        """How many of the last thousand trials are neither told nor failed."""
+        return len(self._engine.active.pending)
+
+    @property
+    def response(self) -> float | None:
+        """The time that recent asks took (their median), in the clock's unit; None before the first ask."""
+        return median(self._engine.state.responses) if self._engine.state.responses else None
+
+    @property
+    def model(self) -> Model:
+        """Kernel, noise, and the mean and scale that standardise y, as last fitted."""
+        return self._engine.model
+
+    @property
+    def hyperparameters(self) -> dict[str, Any]:
+        """scale, lengthscale, timescale (in the clock's unit) and noise (a variance), of the standardised values."""
+        hyper = self._engine.hyper
+        timescale = {} if hyper.timescale is None else {"timescale": hyper.timescale}
+        return {"scale": hyper.scale, "lengthscale": hyper.lengthscale} | timescale | {"noise": hyper.noise}
+
+    @property
+    def guards(self) -> dict[str, int]:
+        """How often each safeguard stepped in (docs: Troubleshooting)."""
+        return dict(self._engine.state.guards)
