@@ -45,7 +45,7 @@ from ebbtide.parts.staleness import (
 )
 from ebbtide.parts.timing import Immediate, Occasion, Window, WithinHorizon
 from ebbtide.records import Asked, Model, Observation, Recommendation, Told, Trial
-from ebbtide.space import Categorical, Float, Int, Space
+from ebbtide.space import Categorical, Float, Int, Ordinal, Space
 from ebbtide.version import __version__
 
 __all__ = [
@@ -77,6 +77,7 @@ __all__ = [
     "Occasion",
     "OldestFirst",
     "Optimizer",
+    "Ordinal",
     "ParameterError",
     "PeriodicReset",
     "Random",
