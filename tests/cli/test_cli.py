@@ -82,5 +82,5 @@ def test_without_click_the_command_says_what_to_install():
     script = "import sys; sys.modules['click'] = None; from ebbtide.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
-    assert "pip install 'ebbtide[cli]'" in done.stderr
+    assert "pip install 'ebbtide[cli]', or in a checkout: pip install '.[cli]'" in done.stderr
     assert "Traceback" not in done.stderr

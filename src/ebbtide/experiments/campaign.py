@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from ebbtide import algorithms, benchmarks
 from ebbtide.algorithms import Algorithm
 from ebbtide.benchmarks import Problem
-from ebbtide.errors import ConfigurationError
+from ebbtide.errors import ConfigurationError, how_to_install
 from ebbtide.experiments import code
 from ebbtide.experiments.protocol import Protocol
 from ebbtide.experiments.simulation import Run, run
@@ -227,7 +227,7 @@ def _cluster(scheduler: str | None, workers: int) -> Iterator["Client"]:
     try:
         from distributed import Client, LocalCluster
     except ImportError as error:
-        raise ConfigurationError("a campaign needs Dask: pip install 'ebbtide[experiments]'") from error
+        raise ConfigurationError(f"a campaign needs Dask: {how_to_install('experiments')}") from error
     if scheduler is not None:
         try:
             client = Client(scheduler, timeout="10s")
