@@ -223,7 +223,7 @@ class Optimizer:
         self._engine.record(observation, now)
         self._emit(Told(replace(observation, params=dict(observation.params))))
 
-    def trial(self, trial_id: str) -> Trial:
+    def trial(self, trial_id: str | int) -> Trial:
         """A trial that was asked for, by its id."""
         return tells.asked_under(self._log, trial_id)
 

@@ -100,7 +100,7 @@ class AskFor(Request):
 
 
 class Tell(Request):
-    id: str | None = Field(None, description="of the trial; or give params instead")
+    id: str | int | None = Field(None, description="of the trial; or give params instead")
     params: dict[str, Any] | None = Field(None, description="what was measured, if there is no trial")
     value: FiniteFloat | None = None
     failed: bool = Field(False, description="instead of a value: the evaluation failed")
