@@ -46,8 +46,8 @@ from ebbtide.parts.staleness import (
 )
 from ebbtide.parts.timing import Immediate, Occasion, Window, WithinHorizon
 from ebbtide.records import Asked, Model, Observation, Recommendation, Told, Trial
-from ebbtide.space import Categorical, Float, Int, Space
-from ebbtide.study.live import Movement
+from ebbtide.space import Categorical, Float, Int, Ordinal, Space
+from ebbtide.study.movement import Movement
 from ebbtide.version import __version__
 
 __all__ = [
@@ -81,6 +81,7 @@ __all__ = [
     "Occasion",
     "OldestFirst",
     "Optimizer",
+    "Ordinal",
     "ParameterError",
     "PeriodicReset",
     "Random",

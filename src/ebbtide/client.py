@@ -228,8 +228,9 @@ class RemoteStudy:
         moment = None if time is None else tells.finite_time(time)
         self._call("POST", "/tell", subject | outcome | {"time": moment})
 
-    def trial(self, trial_id: str) -> Trial:
+    def trial(self, trial_id: str | int) -> Trial:
         """A trial that was asked for, by its id."""
+        trial_id = tells.as_id(trial_id)
         if not (isinstance(trial_id, str) and trial_id.isascii() and trial_id.isalnum()):  # it is a part of the path
             raise tells.never_asked(trial_id)
         return Trial(**self._call("GET", f"/trials/{trial_id}"))

@@ -100,3 +100,8 @@ class ClockWarning(EbbtideWarning):
 
 class CallbackWarning(EbbtideWarning):
     """A callback raised an exception; the optimizer continued."""
+
+
+def how_to_install(extra: str) -> str:
+    """The commands that install an extra: that of a release, and that of a checkout."""
+    return f"pip install 'ebbtide[{extra}]', or in a checkout: pip install '.[{extra}]'"

@@ -33,8 +33,9 @@ from ebbtide.study import codec, loop, snapshot, tells
 from ebbtide.study.asks import Plan
 from ebbtide.study.definition import Definition, Direction, checked_algorithm, checked_count, define
 from ebbtide.study.engine import Engine
-from ebbtide.study.live import Movement, OnFailure
+from ebbtide.study.live import OnFailure
 from ebbtide.study.log import Ask, Log, MemoryLog
+from ebbtide.study.movement import Movement
 from ebbtide.study.reads import StudyReads
 from ebbtide.study.step import Step
 from ebbtide.study.storage import SqliteLog, Storage
@@ -249,7 +250,7 @@ class Optimizer(StudyReads):
         self._engine.record(observation, now)
         self._emit(Told(replace(observation, params=dict(observation.params))))
 
-    def trial(self, trial_id: str) -> Trial:
+    def trial(self, trial_id: str | int) -> Trial:
         """A trial that was asked for, by its id."""
         return tells.asked_under(self._log, trial_id)
 

@@ -151,6 +151,19 @@ def test_a_deleted_study_is_reported(server, study, opened):
     page.wait_for_selector("#studies:visible")
 
 
+def test_the_list_of_studies_adds_up(server, opened):
+    client = eb.Client(server.url)
+    study = client.create("edge-7", SPACE, seed=0)
+    study.tell(study.ask(), failed=True)
+    study.tell(study.ask(), 1.0)
+    client.close()
+    page = opened(server.url)
+    page.wait_for_selector("#studies a")
+    heads = page.locator("#studies th.number").all_inner_texts()
+    numbers = page.locator("#studies td.number").all_inner_texts()
+    assert dict(zip(heads, numbers, strict=True)) == {"Told": "2", "Failed": "1", "Active": "1", "Removed": "0"}
+
+
 # --- choices ------------------------------------------------------------------------------------------------------
 
 

@@ -1,3 +1,4 @@
+import importlib
 import subprocess
 import sys
 
@@ -42,11 +43,54 @@ def test_run_writes_frames_with_their_provenance(cli, tmp_path):
     pd.testing.assert_frame_equal(frame[expected.columns], expected)
 
 
+OWN = """
+import numpy as np
+import ebbtide as eb
+
+
+class Slope(eb.benchmarks.Problem):
+    bounds = np.array([[-1.0, 1.0]])
+
+    def values(self, X, t):
+        return X[:, 0] * (1.0 - t)
+
+
+greedy = eb.Algorithm(acquisition=eb.UCB(beta=0.0))
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """A folder with a module of one's own, which is gone afterwards."""
+    (tmp_path / "slopes.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield tmp_path
+    sys.modules.pop("slopes", None)
+
+
+def test_run_takes_algorithms_and_benchmarks_of_ones_own(cli, own):
+    arguments = ["run", "slopes:Slope", "-a", "slopes:greedy", "-a", "random", *SHORT, "--out", "new"]
+    done = cli.invoke(ebbtide, arguments)
+    assert done.exit_code == 0, done.output
+    assert "slopes:Slope: 2 runs of 40 s" in done.stdout
+    (row,) = (line for line in done.stdout.splitlines() if "slopes:greedy" in line)
+    slopes = importlib.import_module("slopes")
+    protocol = eb.experiments.Protocol(duration=40.0)
+    runs = [eb.experiments.run(slopes.Slope(), slopes.greedy, seed, protocol) for seed in (0, 1)]
+    mean = sum(outcome.average_regret for outcome in runs) / 2
+    assert row.strip("│").split("│")[1].strip().startswith(f"{mean:.4g} ± ")
+    assert (own / "new" / "slopes-Slope_slopes-greedy_seed1.parquet").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["run", "nothing"], "'temperature'"),
-        (["run", "ackley", "-a", "magic"], "'w-dbo'"),
+        (["run", "nothing"], "temperature"),
+        (["run", "ackley", "-a", "magic"], "w-dbo"),
+        (["run", "math:pi"], "not an eb.benchmarks.Problem"),
+        (["run", "ackley", "-a", "math:pi"], "not an eb.Algorithm"),
+        (["run", "ackley", "-a", "no_such_module:mine"], "could not be imported"),
         (["run", "ackley", "--seeds", "0"], "0 is not in the range"),
         (["run", "ackley", "--compute", "modelled:abacus"], "modelled:botorch"),
         (["run", "ackley", "--duration", "-5"], "duration=-5.0"),
@@ -82,5 +126,5 @@ def test_without_click_the_command_says_what_to_install():
     script = "import sys; sys.modules['click'] = None; from ebbtide.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
-    assert "pip install 'ebbtide[cli]'" in done.stderr
+    assert "pip install 'ebbtide[cli]', or in a checkout: pip install '.[cli]'" in done.stderr
     assert "Traceback" not in done.stderr

@@ -72,6 +72,23 @@ def test_the_shell_speaks_the_words_of_the_service(storage):
     assert 1.0 <= best["params"]["power"] <= 100.0
 
 
+GRID = """
+cache = {type = "int", low = 64, high = 512, step = 64}
+block = {type = "ordinal", choices = [4, 8, 16]}
+"""
+
+
+def test_a_file_may_have_steps_and_ordered_choices(storage, folder):
+    (folder / "grid.toml").write_text(GRID)
+    where = ("--storage", storage, "--name", "grid")
+    assert run("create", *where, "--space", "grid.toml") == {"name": "grid"}
+    params = run("ask", *where)["params"]
+    assert params["cache"] in range(64, 513, 64)
+    assert params["block"] in (4, 8, 16)
+    told = ("--params", '{"cache": 100, "block": 8}', "--value", "1")
+    assert "'cache' is 100, between two steps of 64 from 64" in run("tell", *where, *told, code=1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -85,10 +102,12 @@ def test_the_shell_speaks_the_words_of_the_service(storage):
         (("tell", "--name", "s", "--params", '{"power": 3, "codec": "a"}', "--value", "nan"), "finite number"),
         (("create", "--name", "a/b", "--space", "space.toml"), "printable characters"),
         (("create", "--name", "t", "--space", "broken.toml"), "cannot be read as toml"),
+        (("create", "--name", "t", "--space", "wrong.toml"), "'power': 'high' is missing; 'hihg' is unknown."),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(folder, arguments, says):
     (folder / "broken.toml").write_text("[power\n")
+    (folder / "wrong.toml").write_text('[power]\ntype = "int"\nlow = 1\nhihg = 3\n')
     run("create", "--storage", "sqlite:///tuner.db", "--name", "s", "--space", "space.toml")
     output = run(arguments[0], "--storage", "sqlite:///tuner.db", *arguments[1:], code=1)
     assert says in output

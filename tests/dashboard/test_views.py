@@ -29,6 +29,9 @@ MIXED = {
     "rate": eb.Float(1e-4, 1.0, log=True),
     "n": eb.Int(1, 32, log=True),
     "many": eb.Int(0, 2**40),
+    "eighths": eb.Int(0, 64, step=8),
+    "fine": eb.Float(0.0, 100.0, step=0.1),
+    "batch": eb.Ordinal([64, 128, 512]),
     "codec": eb.Categorical(["a", "b", None, True, 2.5]),
 }
 
@@ -434,14 +437,14 @@ def test_a_scale_goes_from_end_to_end_through_valid_values(parameter):
     values = scale_of(parameter)
     assert len(set(map(str, values))) == len(values)
     assert all(parameter.complaint(value) is None for value in values)
-    if isinstance(parameter, eb.Categorical):
+    if isinstance(parameter, eb.Categorical | eb.Ordinal):
         assert values == list(parameter.choices)
     else:
         assert (values[0], values[-1]) == (parameter.low, parameter.high)
         assert values == sorted(values)
         assert len(values) <= views_module.ROWS
-        if isinstance(parameter, eb.Int) and parameter.high - parameter.low < views_module.ROWS:
-            assert values == list(range(parameter.low, parameter.high + 1))
+        if isinstance(parameter, eb.Int) and parameter.high - parameter.low < views_module.ROWS * parameter.step:
+            assert values == list(range(parameter.low, parameter.high + 1, parameter.step))
 
 
 def test_the_page_offers_the_lengths_that_a_report_holds():

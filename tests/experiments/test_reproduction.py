@@ -224,6 +224,8 @@ def test_ones_own_algorithms_in_the_same_table(tmp_path):
     table = (tmp_path / "results" / "regret.md").read_text(encoding="utf-8")
     assert "mine:greedy" in table
     assert "mine:broken" not in table
+    assert len(list((tmp_path / "results" / "runs").glob("ackley*_mine-greedy_seed*.parquet"))) == 2
+    assert (tmp_path / "results" / "summary.png").read_bytes().startswith(b"\x89PNG")
     assert sorted(pd.read_csv(tmp_path / "results" / "runs.csv")["algorithm"]) == ["mine:greedy"] * 2 + ["w-dbo"] * 2
 
 

@@ -104,6 +104,18 @@ def test_a_failed_evaluation_and_outside_data(study):
     assert (outside.value, outside.time, outside.trial_id) == (1.5, trial.time - 60.0, None)
 
 
+def test_an_id_may_be_a_whole_number(study, server):
+    study.ask(2)
+    path = f"/studies/{study.name}/tell"
+    assert server.call("POST", path, {"id": 1, "value": 2.5}).status == 200
+    assert [(o.trial_id, o.value) for o in study.history] == [("1", 2.5)]
+    assert study.trial(1) == study.trial("1")
+    for unknown in (7, -1):
+        assert server.call("POST", path, {"id": unknown, "value": 2.5}).error == "TrialError"
+    for wrong in (True, 1.5, [1]):
+        assert server.call("POST", path, {"id": wrong, "value": 2.5}).error == "ValidationError"
+
+
 def test_the_same_tell_twice_is_one_observation(study):
     trial = study.ask()
     study.tell(trial, 2.0)

@@ -30,7 +30,7 @@ def at_the_edge(params):
 
 
 def optimizer(**given: Any) -> Any:
-    defaults = {"direction": "maximize", "clock": eb.ManualClock(), "seed": 0, "algorithm": "w-dbo"}
+    defaults: dict[str, Any] = {"direction": "maximize", "clock": eb.ManualClock(), "seed": 0, "algorithm": "w-dbo"}
     return eb.Optimizer(SQUARE, **defaults | given)
 
 
@@ -229,7 +229,13 @@ def test_nothing_known_means_nothing_to_hold():
 
 # --- movement -------------------------------------------------------------------------------------------------
 
-MIXED = {"power": eb.Float(1.0, 100.0, log=True), "width": eb.Int(1, 50), "codec": eb.Categorical(["a", "b"])}
+MIXED = {
+    "power": eb.Float(1.0, 100.0, log=True),
+    "width": eb.Int(1, 50),
+    "codec": eb.Categorical(["a", "b"]),
+    "ratio": eb.Float(0.1, 1.0, step=0.25),
+    "buffer": eb.Ordinal([512, 256, 128, 64, 32]),
+}
 
 
 @given(
@@ -241,8 +247,8 @@ MIXED = {"power": eb.Float(1.0, 100.0, log=True), "width": eb.Int(1, 50), "codec
 @settings(max_examples=15, deadline=None)
 def test_no_step_is_longer_than_the_limit(seed, power, width, explore):
     clock = eb.ManualClock()
-    movement = eb.Movement(limit={"power": power, "width": width})
-    start = {"power": 10.0, "width": 25, "codec": "a"}
+    movement = eb.Movement(limit={"power": power, "width": width, "ratio": 0.3, "buffer": 2})
+    start = {"power": 10.0, "width": 25, "codec": "a", "ratio": 0.35, "buffer": 64}
     opt = eb.Optimizer(MIXED, clock=clock, seed=seed, movement=movement, start=start, explore=explore)
     here = start
     rng = np.random.default_rng(seed)
@@ -250,10 +256,12 @@ def test_no_step_is_longer_than_the_limit(seed, power, width, explore):
         trial = opt.ask()
         assert abs(trial.params["power"] - here["power"]) <= power * (1.0 + 1e-9)
         assert abs(trial.params["width"] - here["width"]) <= width
+        assert abs(trial.params["ratio"] - here["ratio"]) <= 0.3
+        assert here["buffer"] / 4 <= trial.params["buffer"] <= here["buffer"] * 4
         here = trial.params
         opt.tell(trial, float(rng.normal()))
         if k == 9:  # somebody else has changed the setting
-            here = {"power": 90.0, "width": 50, "codec": "b"}
+            here = {"power": 90.0, "width": 50, "codec": "b", "ratio": 0.85, "buffer": 512}
             opt.tell(here, 0.0)
         clock.advance(1.0)
 
@@ -327,6 +335,7 @@ def test_a_study_opened_again_keeps_what_is_not_said_and_refuses_what_differs(tm
         ({"movement": {"limits": {}}}, "movement=.*it has no .'limits'."),
         ({"movement": 3}, "movement=3: give an eb.Movement"),
         ({"movement": {"limit": {"z": 1.0}}}, "a limit for 'z', which is not in the space"),
+        ({"movement": {"limit": {"n": 0.5}}}, "the limit of 'n' is 0.5: it could not move; give 2 or more"),
         ({"movement": {"limit": {"x": -1.0}}}, "limit of 'x' is -1.0: give a positive number"),
         ({"movement": {"cost": -1.0}}, "cost=-1.0: give a number ≥ 0"),
         ({"on_failure": "bad"}, 'on_failure=\'bad\': choose "worst" or "ignore"'),
@@ -334,5 +343,6 @@ def test_a_study_opened_again_keeps_what_is_not_said_and_refuses_what_differs(tm
     ],
 )
 def test_options_that_do_not_fit_are_refused(options, complaint):
+    space = SQUARE | ({"n": eb.Int(2, 8, step=2)} if "'n'" in complaint else {})
     with pytest.raises(eb.ConfigurationError, match=complaint):
-        optimizer(**options)
+        eb.Optimizer(space, **options)

@@ -32,6 +32,38 @@ def opt(clock):
 # --- ask and tell -----------------------------------------------------------------------------------------
 
 
+GRID = {"share": eb.Float(0.0, 1.0, step=0.1), "cache": eb.Int(8, 64, step=8), "block": eb.Ordinal([4, 16, 64, 1024])}
+
+
+def test_asks_are_on_the_grid_and_find_its_best_point(clock):
+    def value(params):
+        return -((params["share"] - 0.7) ** 2) - abs(params["cache"] - 24) / 56 - (params["block"] != 64)
+
+    opt = eb.Optimizer(GRID, direction="maximize", clock=clock, seed=0)
+    for _ in range(30):
+        trial = opt.ask()
+        assert trial.params["share"] in [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
+        assert trial.params["cache"] in range(8, 65, 8)
+        assert trial.params["block"] in (4, 16, 64, 1024)
+        opt.tell(trial, value(trial.params))
+        clock.advance(0.1)
+    best = opt.recommend().params
+    assert abs(best["share"] - 0.7) <= 0.1001
+    assert (best["cache"], best["block"]) == (24, 64)
+    opt.tell({"share": 0.1 + 0.2, "cache": 8, "block": 4}, 0.0)
+    assert opt.history[-1].params == {"share": 0.3, "cache": 8, "block": 4}
+    with pytest.raises(eb.ParameterError, match="'cache' is 10, between two steps of 8 from 8; the nearest is 8"):
+        opt.tell({"share": 0.3, "cache": 10, "block": 4}, 0.0)
+
+
+def test_a_study_without_steps_is_the_same_with_the_default_step_and_not_with_another(tmp_path):
+    url = f"sqlite:///{tmp_path}/s.db"
+    eb.Optimizer({"n": eb.Int(1, 9), "x": eb.Float(0.0, 1.0)}, storage=url, name="s").close()
+    eb.Optimizer({"n": eb.Int(1, 9, step=1), "x": eb.Float(0.0, 1.0, step=None)}, storage=url, name="s").close()
+    with pytest.raises(eb.StudyError):
+        eb.Optimizer({"n": eb.Int(1, 9, step=2), "x": eb.Float(0.0, 1.0)}, storage=url, name="s")
+
+
 def test_asks_are_trials_inside_the_space(clock):
     opt = eb.Optimizer(MIXED, direction="maximize", clock=clock, seed=0)
     for k in range(30):

@@ -2,6 +2,8 @@
 
 import sys
 
+from ebbtide.errors import how_to_install
+
 
 def main() -> None:
     """Run the `ebbtide` command, or say what to install if its libraries are missing."""
@@ -10,5 +12,5 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name not in ("click", "rich"):
             raise
-        sys.exit(f"the command line needs {error.name}: pip install 'ebbtide[cli]'")
+        sys.exit(f"the command line needs {error.name}: {how_to_install('cli')}")
     ebbtide()

@@ -1,7 +1,5 @@
 """`ebbtide compare` and `ebbtide reproduce`: campaigns, with a display of their progress."""
 
-import importlib
-import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -13,11 +11,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table as Screen
 
-from ebbtide import benchmarks
-from ebbtide.algorithms import Algorithm
-from ebbtide.benchmarks import Problem
+from ebbtide.cli.names import labelled, problem
 from ebbtide.cli.requirements import need
-from ebbtide.errors import ConfigurationError, EbbtideError
 from ebbtide.experiments import Protocol
 from ebbtide.experiments.campaign import Failure, Tally, conduct, grid
 from ebbtide.files import write_atomically
@@ -92,6 +87,7 @@ def compare(
 ) -> None:
     need("distributed", "matplotlib", "pandas", "pyarrow")
     from ebbtide.experiments import statistics
+    from ebbtide.experiments.figures import comparison, style
     from ebbtide.experiments.store import Store
     from ebbtide.experiments.tables import regret_table
 
@@ -107,8 +103,10 @@ def compare(
         write_atomically(out / "regret.md", table.markdown())
         write_atomically(out / "regret.tex", table.latex())
         write_atomically(out / "runs.csv", campaign.summary.to_csv(index=False, lineterminator="\n"))
+        style.save(comparison.summary(statistics.normalised(regret.means)), out / "summary")
         Console().print(_screen(table))
-        Console(stderr=True).print(f"Written to {out}: runs/, runs.csv, regret.md, regret.tex", soft_wrap=True)
+        files = "runs/, runs.csv, regret.md, regret.tex, summary.png, summary.pdf"
+        Console(stderr=True).print(f"Written to {out}: {files}", soft_wrap=True)
     _report(campaign.failures)
 
 
@@ -142,40 +140,6 @@ def _report(failures: Sequence[Failure]) -> None:
     if failures:
         sys.stderr.write(f"\n{len(failures)} of the runs failed; the others are stored.\n")
         sys.exit(1)
-
-
-# --- names ----------------------------------------------------------------------------------------------------
-
-
-def labelled(names: Sequence[str]) -> dict[str, str | Algorithm]:
-    """Algorithms by name, or as `module:attribute` for the user's own."""
-    return {name: name if ":" not in name else _own(name, Algorithm, "an eb.Algorithm") for name in names}
-
-
-def problem(name: str) -> str | Problem:
-    """A benchmark by name, or as `module:attribute` for the user's own."""
-    if ":" in name:
-        own: Problem = _own(name, Problem, "an eb.benchmarks.Problem")
-        return own
-    benchmarks.get(name)
-    return name
-
-
-def _own(name: str, kind: type, wanted: str) -> Any:
-    module, _, attribute = name.partition(":")
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # as `python -m` does; workers inherit it
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except EbbtideError:
-        raise
-    except Exception as error:
-        raise ConfigurationError(
-            f"{name} could not be imported ({type(error).__name__}: {error}); give MODULE:ATTRIBUTE"
-        ) from error
-    if not isinstance(found, kind):
-        raise ConfigurationError(f"{name} is {found!r}, not {wanted}")
-    return found
 
 
 def _screen(table: Any) -> Screen:

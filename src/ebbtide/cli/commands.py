@@ -4,7 +4,6 @@ from pathlib import Path
 
 import click
 
-from ebbtide import algorithms, benchmarks
 from ebbtide.cli.options import (
     FOLDER,
     NAME,
@@ -30,16 +29,15 @@ def ebbtide() -> None:
 
 
 @ebbtide.command(epilog=NAMES)
-@click.argument("benchmark", type=click.Choice(benchmarks.names()), metavar="BENCHMARK")
+@click.argument("benchmark", metavar="BENCHMARK")
 @click.option(
     "-a",
     "--algorithm",
     "chosen",
     multiple=True,
     default=["w-dbo"],
-    type=click.Choice(algorithms.names()),
     metavar="NAME",
-    help="Algorithm to run; repeat the option to compare several.",
+    help="Algorithm to run, or MODULE:ATTRIBUTE for one of your own; repeat the option to compare several.",
 )
 @click.option("-s", "--seeds", default=3, type=click.IntRange(min=1), help=SEEDS)
 @under_protocol
@@ -54,7 +52,7 @@ def run(
     compute: str,
     out: Path | None,
 ) -> None:
-    """Run algorithms on a BENCHMARK and print their regrets."""
+    """Run algorithms on a BENCHMARK (a name, or MODULE:ATTRIBUTE for one of your own) and print their regrets."""
     from ebbtide.cli import runs
 
     with clearly():

@@ -9,12 +9,14 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from ebbtide import experiments
+from ebbtide.cli.names import labelled, problem
 from ebbtide.cli.requirements import need
 from ebbtide.errors import ConfigurationError
 from ebbtide.experiments import Protocol, Run, store
 
 
 def run(benchmark: str, algorithms: list[str], seeds: int, protocol: Protocol, out: Path | None) -> None:
+    subject, contenders = problem(benchmark), labelled(algorithms)
     if out is not None:
         _prepare(out)
     runs: dict[str, list[Run]] = {name: [] for name in algorithms}
@@ -29,10 +31,10 @@ def run(benchmark: str, algorithms: list[str], seeds: int, protocol: Protocol, o
                 def show(elapsed: float, done: float = done) -> None:
                     bar.update(task, completed=done + elapsed)
 
-                outcome = experiments.run(benchmark, name, seed, protocol, progress=show)
+                outcome = experiments.run(subject, contenders[name], seed, protocol, progress=show)
                 runs[name].append(outcome)
                 if out is not None:
-                    store.write(outcome, out / f"{benchmark}_{name}_seed{seed}.parquet")
+                    store.write(outcome, out / f"{benchmark}_{name}_seed{seed}.parquet".replace(":", "-"))
         bar.update(task, completed=len(algorithms) * seeds * protocol.duration, description=benchmark)
     Console().print(_table(benchmark, runs, protocol))
 

@@ -13,7 +13,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Literal
 
-from ebbtide.errors import ConfigurationError
+from ebbtide.errors import ConfigurationError, how_to_install
 
 Mode = Literal["service", "file", "report"]
 
@@ -66,7 +66,7 @@ def _path(name: str) -> Path:
     for place in places:
         if (path := Path(place) / "package_data" / PLOTLY).exists():
             return path
-    raise ConfigurationError("the dashboard needs Plotly: pip install 'ebbtide[service]'")
+    raise ConfigurationError(f"the dashboard needs Plotly: {how_to_install('service')}")
 
 
 @cache

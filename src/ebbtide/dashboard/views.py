@@ -14,7 +14,9 @@ from ebbtide.errors import ConfigurationError, NumericalError, SnapshotError
 from ebbtide.gp.arrays import Array
 from ebbtide.gp.likelihood import Hyperparameters
 from ebbtide.records import Observation, Recommendation
-from ebbtide.space import Categorical, Float, Int, Parameter
+from ebbtide.space import Categorical, Int, Parameter
+from ebbtide.space.parameter import OneColumn
+from ebbtide.space.scales import Evenly
 from ebbtide.study.storage import Storage
 
 COLUMNS, ROWS = 72, 40  # of a map
@@ -196,9 +198,11 @@ def scale_of(parameter: Parameter) -> list[Any]:
     match parameter:
         case Categorical():
             return list(parameter.choices)
+        case OneColumn(scale=Evenly() as scale) if scale.count <= ROWS:
+            return [scale.value(index) for index in range(scale.count)]
         case Int() if parameter.high - parameter.low < ROWS:
             return list(range(parameter.low, parameter.high + 1))
-        case Int() | Float():
+        case OneColumn():
             return list(dict.fromkeys(parameter.decode(np.array([u])) for u in np.linspace(0.0, 1.0, ROWS)))
     raise ConfigurationError(f"{parameter!r} cannot be drawn")
 

@@ -13,6 +13,7 @@ import hashlib
 import json
 import logging
 import pickle
+import re
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from ebbtide import algorithms, benchmarks
 from ebbtide.algorithms import Algorithm
 from ebbtide.benchmarks import Problem
-from ebbtide.errors import ConfigurationError
+from ebbtide.errors import ConfigurationError, how_to_install
 from ebbtide.experiments import code
 from ebbtide.experiments.protocol import Protocol
 from ebbtide.experiments.simulation import Run, run
@@ -38,7 +39,7 @@ AHEAD = 2  # runs handed out per thread: the current one and the next
 
 @dataclass(frozen=True)
 class Job:
-    """One run to make. `label` is its name in tables; it does not change the run."""
+    """One run to make. `label` is its name in tables, and in the name of its file if the algorithm is your own."""
 
     problem: str | Problem
     label: str
@@ -74,7 +75,7 @@ class Job:
         """A readable file name, different for whatever would give other digits."""
         identity = self.identity
         digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:10]
-        algorithm = self.algorithm if isinstance(self.algorithm, str) else "own"
+        algorithm = self.algorithm if isinstance(self.algorithm, str) else re.sub(r"[^\w.+-]+", "-", self.label)
         return f"{identity['problem']}_{algorithm}_seed{self.seed}_{digest}"
 
 
@@ -227,7 +228,7 @@ def _cluster(scheduler: str | None, workers: int) -> Iterator["Client"]:
     try:
         from distributed import Client, LocalCluster
     except ImportError as error:
-        raise ConfigurationError("a campaign needs Dask: pip install 'ebbtide[experiments]'") from error
+        raise ConfigurationError(f"a campaign needs Dask: {how_to_install('experiments')}") from error
     if scheduler is not None:
         try:
             client = Client(scheduler, timeout="10s")

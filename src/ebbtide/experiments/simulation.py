@@ -14,7 +14,7 @@ from ebbtide import algorithms, benchmarks
 from ebbtide.algorithms import Algorithm
 from ebbtide.benchmarks import Problem
 from ebbtide.checks import is_whole
-from ebbtide.errors import ConfigurationError
+from ebbtide.errors import ConfigurationError, how_to_install
 from ebbtide.experiments import code
 from ebbtide.experiments.protocol import Protocol
 from ebbtide.gp.arrays import Array
@@ -55,7 +55,7 @@ class Run:
         try:
             import pandas as pd
         except ImportError as error:
-            raise ConfigurationError("run.frame needs pandas: pip install 'ebbtide[experiments]'") from error
+            raise ConfigurationError(f"run.frame needs pandas: {how_to_install('experiments')}") from error
         frame = pd.DataFrame(self.columns)
         frame.attrs.update(self.provenance)
         return frame

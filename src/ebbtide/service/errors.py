@@ -73,6 +73,9 @@ def answer_errors(app: FastAPI, path: str) -> None:
 
     def invalid(request: Request, error: Exception) -> Response:
         problems = error.errors() if isinstance(error, RequestValidationError) else []
+        for cause in (problem.get("ctx", {}).get("error") for problem in problems):
+            if isinstance(cause, EbbtideError):  # from a validator that asked the library
+                return refused(request, cause)
         # The input itself is not repeated: it may be anything, and long.
         message = "; ".join(f"{_place(problem['loc'])}: {problem['msg']}" for problem in problems[:10])
         return _answer(request, Problem("ValidationError", message or "the request cannot be read"), 422)

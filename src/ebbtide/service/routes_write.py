@@ -51,11 +51,11 @@ def write_routes(studies: Studies, limits: Limits) -> APIRouter:
         body: schemas.Tell,
         key: Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)] = None,
     ) -> Response:
-        trial = body.id if body.params is None else body.params if body.id is None else None
-        if trial is None:
+        if (body.id is None) == (body.params is None):
             raise ObservationError('tell either the "id" of a trial, or the "params" that were measured')
         if (given := len(body.params or ())) > limits.width:
             raise ParameterError(f"{given} parameters, and this service accepts at most {limits.width}")
+        trial = str(body.id) if body.params is None else body.params
         outcome = {"value": body.value, "failed": body.failed, "abandoned": body.abandoned}
         await studies.tell(name, trial, outcome, body.time, body.idempotency_key or key)
         return JSONResponse({"told": True})

@@ -2,9 +2,10 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field, FiniteFloat
+from pydantic import BaseModel, ConfigDict, FailFast, Field, FiniteFloat, field_validator
 
 from ebbtide.records import Kind
+from ebbtide.space import check_description
 from ebbtide.study.live import WORDS
 from ebbtide.study.storage.store import MAX_NAME
 
@@ -21,6 +22,7 @@ class FloatParameter(Request):
     low: FiniteFloat
     high: FiniteFloat
     log: bool = False
+    step: FiniteFloat | None = Field(None, gt=0, description="only low, low + step, ... up to high; not with log")
 
 
 class IntParameter(Request):
@@ -28,15 +30,26 @@ class IntParameter(Request):
     low: int
     high: int
     log: bool = False
+    step: int = Field(1, ge=1, description="only low, low + step, ... up to high; not with log")
+
+
+# The first error is enough: a list of all the errors in a long list would fill gigabytes.
+Choices = Annotated[list[Choice], FailFast(), Field(min_length=2)]
+
+
+class OrdinalParameter(Request):
+    type: Literal["ordinal"]
+    choices: Choices = Field(description="in their order")
 
 
 class CategoricalParameter(Request):
     type: Literal["categorical"]
-    # The first error is enough: a list of all the errors in a long list would fill gigabytes.
-    choices: Annotated[list[Choice], FailFast()] = Field(min_length=2)
+    choices: Choices
 
 
-Parameter = Annotated[FloatParameter | IntParameter | CategoricalParameter, Field(discriminator="type")]
+Parameter = Annotated[
+    FloatParameter | IntParameter | OrdinalParameter | CategoricalParameter, Field(discriminator="type")
+]
 
 
 class Movement(Request):
@@ -70,6 +83,15 @@ class NewStudy(Request):
         given = self.model_dump(include=set(WORDS))
         return {word: given[word] for word in WORDS}
 
+    @field_validator("space", mode="before")
+    @classmethod
+    def clear(cls, space: Any) -> Any:
+        """What is wrong with the keys of a parameter is said in the same words everywhere."""
+        if isinstance(space, dict):
+            for name, description in space.items():
+                check_description(name, description)
+        return space
+
     @property
     def width(self) -> int:
         """Coordinates of its space: a category has one per choice."""
@@ -83,6 +105,7 @@ class NewStudy(Request):
                     "space": {
                         "power": {"type": "float", "low": 1.26, "high": 316, "log": True},
                         "width": {"type": "int", "low": 1, "high": 8},
+                        "batch": {"type": "ordinal", "choices": [64, 128, 256]},
                         "codec": {"type": "categorical", "choices": ["a", "b"]},
                     },
                     "direction": "maximize",
@@ -100,7 +123,7 @@ class AskFor(Request):
 
 
 class Tell(Request):
-    id: str | None = Field(None, description="of the trial; or give params instead")
+    id: str | int | None = Field(None, description="of the trial; or give params instead")
     params: dict[str, Any] | None = Field(None, description="what was measured, if there is no trial")
     value: FiniteFloat | None = None
     failed: bool = Field(False, description="instead of a value: the evaluation failed")

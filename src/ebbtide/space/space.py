@@ -9,7 +9,9 @@ import numpy as np
 from ebbtide.checks import is_text
 from ebbtide.errors import ParameterError, SpaceError
 from ebbtide.gp.arrays import Array
-from ebbtide.space.parameters import Categorical, Parameter, Params, parameter_from_json, plain
+from ebbtide.space.choices import Categorical
+from ebbtide.space.description import parameter_from_json
+from ebbtide.space.parameter import Parameter, Params
 
 
 class Space:
@@ -31,12 +33,14 @@ class Space:
             if not isinstance(name, str) or not name or not is_text(name):
                 raise SpaceError(f"parameter name {name!r}: give a non-empty string")
             if not isinstance(parameter, Parameter):
-                raise SpaceError(f"{name!r} is {parameter!r}; give an eb.Float, an eb.Int or an eb.Categorical")
+                raise SpaceError(
+                    f"{name!r} is {parameter!r}; give an eb.Float, an eb.Int, an eb.Ordinal or an eb.Categorical"
+                )
         self.parameters = dict(parameters)
         stops = np.cumsum([0] + [p.width for p in self.parameters.values()])
         self._columns = [slice(a, b) for a, b in pairwise(stops)]
         self.width = int(stops[-1])
-        # Numbers can be searched continuously and are snapped to valid values afterwards; categories cannot.
+        # What has an order can be searched continuously and is snapped to valid values afterwards; categories cannot.
         self.relaxable = np.concatenate(
             [np.full(p.width, not isinstance(p, Categorical)) for p in self.parameters.values()]
         )
@@ -55,7 +59,7 @@ class Space:
 
     @property
     def has_discrete(self) -> bool:
-        """Whether any parameter is an integer or a category."""
+        """Whether any parameter has only certain values: integers, steps, choices."""
         return any(parameter.discrete for parameter in self.parameters.values())
 
     def check(self, params: Any) -> Params:
@@ -73,7 +77,7 @@ class Space:
                 problems.append(f"{name!r} {complaint}")
         if problems:
             raise ParameterError("the parameters do not fit the space: " + "; ".join(problems))
-        return {name: plain(parameter, params[name]) for name, parameter in self.parameters.items()}
+        return {name: parameter.plain(params[name]) for name, parameter in self.parameters.items()}
 
     def encode(self, params: Mapping[str, Any]) -> Array:
         """Coordinates of valid parameters."""

@@ -11,72 +11,19 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
-
-import numpy as np
 
 from ebbtide.checks import as_finite, is_whole
 from ebbtide.errors import ConfigurationError, ParameterError
-from ebbtide.gp.arrays import Array
 from ebbtide.records import Kind
-from ebbtide.space import Categorical, Float, Parameter, Params, Space
+from ebbtide.space import Params, Space
+from ebbtide.study.movement import Movement
 
 OnFailure = Literal["worst", "ignore"] | float
 WORDS = ("on_failure", "explore", "start", "movement", "baseline", "baseline_every")
 BASELINE_EVERY = 20
 MAX_STARTS = 1000
-
-
-@dataclass(frozen=True)
-class Movement:
-    """How a setting may change from one trial to the next.
-
-    `limit` says how far a parameter may move in one step, in its own unit. `cost` is what it costs, in the objective's
-    unit, to move one parameter across its whole range; shorter moves cost in proportion.
-    """
-
-    limit: Mapping[str, float] = field(default_factory=dict)
-    cost: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.limit, Mapping) or not all(isinstance(name, str) for name in self.limit):
-            raise ConfigurationError(f'limit={self.limit!r}: give a dict such as {{"power": 10.0}}')
-        for name, limit in self.limit.items():
-            if (as_finite(limit) or 0.0) <= 0.0:
-                raise ConfigurationError(f"limit of {name!r} is {limit!r}: give a positive number, in its own unit")
-        cost = as_finite(self.cost)
-        if cost is None or cost < 0.0:
-            raise ConfigurationError(f"cost={self.cost!r}: give a number ≥ 0, in the objective's unit")
-        object.__setattr__(self, "limit", {name: float(limit) for name, limit in self.limit.items()})
-        object.__setattr__(self, "cost", cost)
-
-    def check(self, space: Space) -> None:
-        for name, limit in self.limit.items():
-            parameter = space.parameters.get(name)
-            if parameter is None:
-                raise ConfigurationError(f"a limit for {name!r}, which is not in the space {list(space.parameters)}")
-            if isinstance(parameter, Categorical):
-                raise ConfigurationError(f"a limit for {name!r}, whose choices have no order; leave it out")
-            if not isinstance(parameter, Float) and limit < 1.0:
-                raise ConfigurationError(f"the limit of {name!r} is {limit!r}: it could never move; give at least 1")
-
-    def bounds(self, space: Space, params: Params) -> tuple[Array, Array]:
-        """The lowest and the highest coordinates that can be reached from a setting in one step."""
-        low, high = np.zeros(space.width), np.ones(space.width)
-        for name, parameter, columns in space.items():
-            if name in self.limit:
-                low[columns], high[columns] = reachable(parameter, params[name], self.limit[name])
-        return low, high
-
-
-def reachable(parameter: Parameter, value: Any, limit: float) -> tuple[float, float]:
-    """The coordinates of the lowest and the highest value within `limit` of a value."""
-    low: float = max(value - limit, parameter.low)  # type: ignore[attr-defined]
-    high: float = min(value + limit, parameter.high)  # type: ignore[attr-defined]
-    if parameter.discrete:
-        low, high = math.ceil(low), math.floor(high)
-    return parameter.encode(low)[0], parameter.encode(high)[0]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ebbtide.checks import as_finite, is_text
+from ebbtide.checks import as_finite, is_text, is_whole
 from ebbtide.errors import ObservationError, TrialError
 from ebbtide.records import Observation, Trial
 from ebbtide.study.engine import Engine
@@ -126,9 +126,14 @@ def checked_key(key: Any) -> str | None:
     return key
 
 
-def asked_under(log: Log, trial_id: str) -> Trial:
+def as_id(given: Any) -> Any:
+    """An id is a string of digits; a whole number means the same."""
+    return str(given) if is_whole(given) else given
+
+
+def asked_under(log: Log, trial_id: str | int) -> Trial:
     """The trial with this id; an error if there is none."""
-    asked = log.trial(trial_id)
+    asked = log.trial(as_id(trial_id))
     if asked is None:
         raise never_asked(trial_id)
     return replace(asked, params=dict(asked.params))

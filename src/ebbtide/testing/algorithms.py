@@ -12,12 +12,14 @@ from ebbtide.clock import ManualClock, wait_until
 from ebbtide.errors import EbbtideWarning
 from ebbtide.optimizer import Optimizer
 from ebbtide.records import Trial
-from ebbtide.space import Categorical, Float, Int, Parameter
+from ebbtide.space import Categorical, Float, Int, Ordinal, Parameter
 from ebbtide.testing.expectations import expect
 
 MIXED: dict[str, Parameter] = {
     "power": Float(1.0, 300.0, log=True),
     "width": Int(1, 8),
+    "share": Float(0.0, 1.0, step=0.1),
+    "batch": Ordinal([64, 128, 512]),
     "codec": Categorical(["a", "b", "c"]),
 }
 STEPS = 30

@@ -9,7 +9,7 @@ Ebbtide.map = (() => {
   // The axis of a parameter, and the position of a value on it. For a float, the rows of a map are evenly spaced.
   function valueAxis(view, name, colours) {
     const parameter = view.study.space[name];
-    if (parameter.type === "categorical") {
+    if (parameter.choices) {
       const words = parameter.choices.map((choice) => plain(value(choice)));
       return {
         place: (v) => parameter.choices.indexOf(v),
@@ -18,23 +18,24 @@ Ebbtide.map = (() => {
           ticktext: words,
           range: [-0.5, words.length - 0.5],
         }),
-        steps: true,
+        step: 1,
       };
     }
-    const whole = parameter.type === "int";
-    const ends = whole ? [parameter.low - 0.5, parameter.high + 0.5] : [parameter.low, parameter.high];
+    const whole = parameter.type === "int",
+      step = parameter.step ?? (whole ? 1 : 0);
+    const ends = [parameter.low - step / 2, parameter.high + step / 2];
     if (!parameter.log)
       return {
         place: (v) => v,
         axis: axis(colours, plain(name), { exponentformat: "power", range: ends, nticks: 8 }),
-        steps: whole,
+        step,
       };
     const ticks = logAxis(ends),
       range = ends.map((v) => Math.log10(Math.max(v, 0.5 * parameter.low)));
     return {
       place: Math.log10,
       axis: axis(colours, plain(name), { tickvals: ticks.tickvals.map(Math.log10), ticktext: ticks.ticktext, range }),
-      steps: false,
+      step: 0,
       uneven: whole,
     };
   }
@@ -61,15 +62,15 @@ Ebbtide.map = (() => {
     return { times, values, broken };
   }
 
-  // Observations on the same step are spread over it, each always to the same position.
+  // Observations on the same step are spread over it, each always to the same position. Without steps, step is 0.
   const aside = (line) => 0.6 * ((line * 0.618034) % 1) - 0.3;
 
   // The browser smooths a grid that is known to be even; otherwise Plotly would compute every pixel.
-  function grid(view, time, rows, { steps, uneven }) {
+  function grid(view, time, rows, { step: between, uneven }) {
     const first = moments(view, [time[0]])[0],
       step = (time[1] - time[0]) * (isWall(view) ? 1000 : 1);
     const across = { x0: first, dx: step, zsmooth: "fast" };
-    if (steps || uneven || rows.length < 2) return { ...across, y: rows, zsmooth: false };
+    if (between || uneven || rows.length < 2) return { ...across, y: rows, zsmooth: false };
     return { ...across, y0: rows[0], dy: (rows.at(-1) - rows[0]) / (rows.length - 1) };
   }
 
@@ -78,13 +79,13 @@ Ebbtide.map = (() => {
       told = view.observations,
       { parameter, time, value: values } = view.model.map;
     const y = valueAxis(view, parameter, colours);
-    const projected = told.params[parameter].map((each, i) => y.place(each) + (y.steps ? aside(told.line[i]) : 0));
+    const projected = told.params[parameter].map((each, i) => y.place(each) + y.step * aside(told.line[i]));
     const active = where(told.value, (v, i) => v !== null && told.active[i]);
     const removed = where(told.value, (v, i) => v !== null && !told.active[i]);
     const best = view.model.recommendation;
     const trace = recommended(view, trail, parameter),
       line = trace.values.map((each) => (each === null ? null : y.place(each)));
-    const shape = y.steps ? "hv" : "linear";
+    const shape = y.step ? "hv" : "linear";
     const what = kind === "mean" ? "mean" : "deviation";
     const rows = values.map(y.place);
     const data = [

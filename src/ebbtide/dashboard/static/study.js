@@ -327,7 +327,8 @@ Ebbtide.study = (() => {
   }
 
   function middle(parameter) {
-    if (parameter.type === "categorical") return parameter.choices[0];
+    if (parameter.choices) return parameter.choices[0];
+    if (parameter.step) return parameter.low; // always one of the steps
     const half = parameter.log ? Math.sqrt(parameter.low * parameter.high) : (parameter.low + parameter.high) / 2;
     if (parameter.type === "int") return Math.round(half);
     const rounded = Number(half.toPrecision(4));
