@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from ebbtide.gp.arrays import Array, Rows
+from ebbtide.gp.arrays import Array, Mask, Rows
 from ebbtide.gp.criterion import relevance
 from ebbtide.gp.inference import Prior, weak_prior
 from ebbtide.gp.likelihood import Hyperparameters
+from ebbtide.gp.outliers import outliers
 from ebbtide.gp.standardization import Standardization
 from ebbtide.parts.staleness import WassersteinBudget
 from ebbtide.records import Model, Observation, Trial
@@ -121,11 +122,30 @@ class Knowledge:
 
     @property
     def model(self) -> Model:
-        """Kernel, noise, and the mean and scale that standardise y, as last fitted."""
+        """Kernel, noise, and how y is standardised, as last fitted."""
+        rows = np.arange(len(self._active))
+        y = self._active.dataset.y[rows[~self.outlying(rows)]]
         fitted = self._state.hyper is not None
-        standardization = self._state.standardization if fitted else Standardization.of(self._active.dataset.y)
+        held = self._state.standardization if fitted else Standardization.of(y, self.usual_power)
+        z = held if held.suits(y) else Standardization.of(y)
         kernel = self.hyper.kernel(self.algorithm.spatial, self.algorithm.temporal)
-        return Model(kernel, self.hyper.noise, standardization.mean, standardization.scale)
+        return Model(kernel, self.hyper.noise, z.mean, z.scale, z.power, z.unit)
+
+    @property
+    def usual_power(self) -> float:
+        """The power of positive values, as last chosen or as the algorithm says."""
+        return {"none": 1.0, "log": 0.0, "auto": self._state.standardization.power}[self.algorithm.transform]
+
+    def outlying(self, rows: Rows) -> Mask:
+        """Which of these active rows are set aside as outliers, by the model as last fitted."""
+        if not self.algorithm.robust or len(rows) == 0:
+            return np.zeros(len(rows), dtype=bool)
+        data, held = self._active.dataset.take(rows), self._state.standardization
+        fitted = self._state.hyper is not None and held.suits(data.y)
+        z = (held if fitted else Standardization.by_quartiles(data.y, self.usual_power)).apply(data.y)
+        kernel = self.hyper.kernel(self.algorithm.spatial, self.algorithm.temporal)
+        moments, lines = self.axis.rows(rows), self._active.lines[rows]
+        return outliers(kernel, self.hyper.noise, data.x, moments, z, lines, rescale=not fitted)
 
     def prior(self) -> Prior:
         limits = None if self.algorithm.temporal is None else self.axis.limits()
@@ -144,7 +164,7 @@ class Knowledge:
             return data.t - now  # without relevance, rows are removed by age
         policy, model = self.algorithm.staleness, self.model
         method = policy.method if isinstance(policy, WassersteinBudget) else "bound"
-        z = Standardization(model.mean, model.scale).apply(data.y)
+        z = model.standardized(data.y)
         return relevance(data.x, moments, z, kernel=model.kernel, noise=model.noise, now=present, method=method)
 
     def thinned(self, step: Step, rows: Rows, now: float) -> Rows:
