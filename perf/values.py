@@ -39,31 +39,33 @@ class Case:
     problem: Problem
     seed: int
 
-    def __post_init__(self) -> None:
-        signal = self.problem.signal
-        object.__setattr__(self, "_mean", float(signal.mean()))
-        object.__setattr__(self, "_deviation", float(signal.std()))
+    @property
+    def deviation(self) -> float:
+        """Of the benchmark over space and time."""
+        return float(self.problem.signal.std())
 
     def values(self, x: Array, t: float) -> tuple[float, float]:
         """The value at x, and the best at that time."""
         best = self.problem.optimum(t)
         if self.name == "jump" and t >= 0.5:
             low, high = self.problem.bounds.T
-            return self.problem(low + high - x, t) + 10.0 * self._deviation, best + 10.0 * self._deviation
+            return self.problem(low + high - x, t) + 10.0 * self.deviation, best + 10.0 * self.deviation
         return self._scaled(self.problem(x, t)), self._scaled(best)
 
     def _scaled(self, f: float) -> float:
-        return float(np.exp(3.0 * (f - self._mean) / self._deviation)) if self.name == "multiples" else f
+        if self.name != "multiples":
+            return f
+        return float(np.exp(3.0 * (f - self.problem.signal.mean()) / self.deviation))
 
     def errors(self) -> Array:
         """What is added to the value of each step."""
         rng = np.random.default_rng([self.seed, 15])
-        noise = 0.05**0.5 * self._deviation * rng.normal(size=STEPS)
+        noise: Array = 0.05**0.5 * self.deviation * rng.normal(size=STEPS)
         if self.name == "multiples":
             return np.zeros(STEPS)
         if self.name == "outliers":
             wrong = rng.choice(np.arange(SETTLED, STEPS), 2, replace=False)
-            noise[wrong] += WRONG * self._deviation * rng.choice([-1.0, 1.0], 2)
+            noise[wrong] += WRONG * self.deviation * rng.choice([-1.0, 1.0], 2)
         return noise
 
 
@@ -138,7 +140,8 @@ def main() -> None:
     if "clean" in chosen.only:
         rows.insert(0, clean(chosen.benchmarks or eb.benchmarks.PAPER, chosen.seeds, chosen.runs))
     for row in rows:
-        print("{case:10} {ratio:28} {mean:6.3f}  [{low:.3f}, {high:.3f}]  {pairs} pairs".format(**row))
+        interval_shown = f"[{row['low']}, {row['high']}]"
+        print(f"{row['case']!s:10} {row['ratio']!s:28} {row['mean']!s:6} {interval_shown:16} {row['pairs']} pairs")
     record("values", rows, "make perf-values")
 
 

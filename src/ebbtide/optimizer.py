@@ -18,6 +18,8 @@ from dataclasses import replace
 from statistics import median
 from typing import Any, Self, overload
 
+import numpy as np
+
 from ebbtide.algorithms import Algorithm
 from ebbtide.checks import as_finite
 from ebbtide.clock import Clock, SystemClock
@@ -27,7 +29,7 @@ from ebbtide.errors import (
     ConfigurationError,
     SnapshotError,
 )
-from ebbtide.gp.arrays import Array
+from ebbtide.gp.arrays import Array, Mask
 from ebbtide.records import Asked, Event, Model, Observation, Recommendation, Told, Trial
 from ebbtide.space import Parameter, Params, Space
 from ebbtide.study import codec, loop, snapshot, tells
@@ -287,8 +289,14 @@ class Optimizer:
 
     @property
     def model(self) -> Model:
-        """Kernel, noise, and the mean and scale that standardise y, as last fitted."""
+        """Kernel, noise, and how y is transformed and standardised, as last fitted."""
         return self._engine.model
+
+    @property
+    def set_aside(self) -> Mask:
+        """Which rows of the dataset are outliers, which the model leaves out (`robust=True`); judged at each ask."""
+        self._catch_up()
+        return self._engine.outlying(np.arange(len(self._engine.active)))
 
     @property
     def hyperparameters(self) -> dict[str, Any]:

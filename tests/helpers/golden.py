@@ -51,7 +51,8 @@ def key(benchmark: str, algorithm: str) -> str:
 
 def main() -> None:
     frames = {key(b, a): frame(b, a) for b in BENCHMARKS for a in PUBLISHED}
-    np.savez_compressed(STORED, digits_depend_on=np.array(digits_depend_on()), **frames)
+    stored: dict[str, Any] = {"digits_depend_on": np.array(digits_depend_on()), **frames}
+    np.savez_compressed(STORED, **stored)
 
 
 if __name__ == "__main__":

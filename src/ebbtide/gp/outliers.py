@@ -81,7 +81,7 @@ def _confirmed(X: Array, z: Array, line: Rows, suspected: Mask) -> Mask:
     """The suspects that another one confirms."""
     out = z - np.median(z[~suspected])
     confirmed = np.zeros(len(z), dtype=bool)
-    for earlier, later in combinations(np.flatnonzero(suspected), 2):  # rows are in the order told
+    for earlier, later in combinations(np.flatnonzero(suspected).tolist(), 2):  # rows are in the order told
         far, farther = sorted((abs(out[earlier]), abs(out[later])))
         if out[earlier] * out[later] < 0.0 or farther > ALIKE * far:
             continue
