@@ -50,7 +50,7 @@ class Look:
 
 
 LOOKS = {
-    "tide": Look(BLUE, "-", "*"),
+    "tide": Look(SKY, "-", "*"),
     "w-dbo": Look(BLACK, "-", "o"),
     "w-dbo-exact": Look(BLUE, (0, (6, 1.5)), "D"),
     "gp-ucb": Look(VERMILION, "--", "s"),
