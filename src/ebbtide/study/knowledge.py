@@ -123,13 +123,20 @@ class Knowledge:
     @property
     def model(self) -> Model:
         """Kernel, noise, and how y is standardised, as last fitted."""
-        rows = np.arange(len(self._active))
-        y = self._active.dataset.y[rows[~self.outlying(rows)]]
-        fitted = self._state.hyper is not None
-        held = self._state.standardization if fitted else Standardization.of(y, self.usual_power)
-        z = held if held.suits(y) else Standardization.of(y)
+        z = self._standardization()
         kernel = self.hyper.kernel(self.algorithm.spatial, self.algorithm.temporal)
         return Model(kernel, self.hyper.noise, z.mean, z.scale, z.power, z.unit)
+
+    def _standardization(self) -> Standardization:
+        """As last fitted, if it suits all values told since; otherwise of the values that are modelled."""
+        fitted, held = self._state.hyper is not None, self._state.standardization
+        if fitted and held.power == 1.0:
+            return held
+        rows = np.arange(len(self._active))
+        y = self._active.dataset.y[rows[~self.outlying(rows)]]
+        if fitted:
+            return held if held.suits(y) else Standardization.of(y)
+        return Standardization.of(y, self.usual_power)
 
     @property
     def usual_power(self) -> float:
