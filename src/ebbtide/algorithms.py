@@ -6,6 +6,7 @@ from typing import get_args
 from ebbtide.errors import ConfigurationError
 from ebbtide.gp.inference import InferenceMethod
 from ebbtide.gp.kernels import Matern, Stationary, StepDecay
+from ebbtide.gp.standardization import Transform
 from ebbtide.parts.acquisition import UCB, Acquisition, Random
 from ebbtide.parts.staleness import (
     EventTriggeredReset,
@@ -25,6 +26,9 @@ class Algorithm:
     """A kernel in space, a kernel in time, an acquisition, a staleness policy and a timing. The default is W-DBO.
 
     The kernels choose the family; their lengthscales are fitted. A tuple with one lengthscale per coordinate means ARD.
+
+    `transform="log"` models the logarithms of positive values; `"auto"` chooses between the values, their roots and
+    their logarithms by the evidence. With `robust=True`, values that contradict everything around them are left out.
     """
 
     spatial: Stationary = field(default_factory=lambda: Matern(2.5))
@@ -33,6 +37,8 @@ class Algorithm:
     staleness: Staleness = field(default_factory=WassersteinBudget)
     timing: Timing = field(default_factory=Immediate)
     inference: InferenceMethod = "map"
+    transform: Transform = "none"
+    robust: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.spatial, Stationary):
@@ -50,6 +56,10 @@ class Algorithm:
             )
         if self.inference not in get_args(InferenceMethod):
             raise ConfigurationError(f'inference={self.inference!r}: choose "map" or "mle"')
+        if self.transform not in get_args(Transform):
+            raise ConfigurationError(f'transform={self.transform!r}: choose "none", "log" or "auto"')
+        if not isinstance(self.robust, bool):
+            raise ConfigurationError(f"robust={self.robust!r}: give True or False")
         if self.temporal is None and isinstance(self.staleness, WassersteinBudget):
             raise ConfigurationError(
                 "temporal=None: WassersteinBudget needs a temporal kernel, or no observation becomes stale; "
@@ -59,6 +69,8 @@ class Algorithm:
 
 # Defaults: Matérn-5/2 in space, Matérn-3/2 in time, UCB, the Wasserstein budget, queries at once.
 _REGISTRY = {
+    "tide": Algorithm(transform="auto", robust=True),  # W-DBO, and what live systems need
+    # As published
     "w-dbo": Algorithm(),
     "gp-ucb": Algorithm(temporal=None, staleness=KeepAll()),
     "r-gp-ucb": Algorithm(temporal=None, staleness=PeriodicReset()),

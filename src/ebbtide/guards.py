@@ -11,4 +11,5 @@ Guard = Literal[
     "jitter",  # a covariance matrix had to be made positive definite
     "fit_fallback",  # the fit failed; the last good hyperparameters were used
     "clock_went_back",  # observations dated after the clock were set aside
+    "outlier",  # values that contradict everything around them were not modelled
 ]

@@ -3,7 +3,12 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ebbtide.gp.arrays import Array
 from ebbtide.gp.kernels import SpaceTimeKernel
+from ebbtide.gp.standardization import Standardization
 
 # What a trial is for: to learn, to keep the recommended setting in force, to begin with what the user knows, or to
 # measure the setting that would be used otherwise.
@@ -67,12 +72,25 @@ class Recommendation:
 
 @dataclass(frozen=True)
 class Model:
-    """The model as last fitted. It sees (y − mean)/scale, with the opposite sign when minimizing."""
+    """The model as last fitted. It sees (T(y) − mean)/scale, with the opposite sign when minimizing.
+
+    T(y) is y itself if `power` is 1, log(y/unit) if it is 0, and ((y/unit)^power − 1)/power otherwise.
+    """
 
     kernel: SpaceTimeKernel
     noise: float
     mean: float
     scale: float
+    power: float = 1.0
+    unit: float = 1.0
+
+    @property
+    def standardization(self) -> Standardization:
+        return Standardization(self.mean, self.scale, self.power, self.unit)
+
+    def standardized(self, y: ArrayLike) -> Array:
+        """(T(y) − mean)/scale: what the model sees instead of the values y (see the sign above)."""
+        return self.standardization.apply(np.asarray(y, dtype=float))
 
 
 @dataclass(frozen=True)

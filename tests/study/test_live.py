@@ -335,7 +335,7 @@ def test_a_study_opened_again_keeps_what_is_not_said_and_refuses_what_differs(tm
         ({"movement": {"limits": {}}}, "movement=.*it has no .'limits'."),
         ({"movement": 3}, "movement=3: give an eb.Movement"),
         ({"movement": {"limit": {"z": 1.0}}}, "a limit for 'z', which is not in the space"),
-        ({"movement": {"limit": {"n": 0.5}}}, "the limit of 'n' is 0.5: it could not move; give 2 or more"),
+        ({"movement": {"limit": {"n": 0.5}}}, "the limit of 'n' is 0.5: it could never move; give 2 or more"),
         ({"movement": {"limit": {"x": -1.0}}}, "limit of 'x' is -1.0: give a positive number"),
         ({"movement": {"cost": -1.0}}, "cost=-1.0: give a number ≥ 0"),
         ({"on_failure": "bad"}, 'on_failure=\'bad\': choose "worst" or "ignore"'),

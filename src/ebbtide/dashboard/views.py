@@ -17,6 +17,7 @@ from ebbtide.records import Observation, Recommendation
 from ebbtide.space import Categorical, Int, Parameter
 from ebbtide.space.parameter import OneColumn
 from ebbtide.space.scales import Evenly
+from ebbtide.study.state import State
 from ebbtide.study.storage import Storage
 
 COLUMNS, ROWS = 72, 40  # of a map
@@ -131,8 +132,7 @@ def _observations(observations: Mapping[int, Observation], names: Iterable[str])
 
 def _asks(excerpt: Excerpt) -> dict[str, Any]:
     fitted = [ask.state.hyper for ask in excerpt.asks]
-    scales = [ask.state.standardization.scale for ask in excerpt.asks]
-    noise = [None if hyper is None else sqrt(hyper.noise) * scale for hyper, scale in zip(fitted, scales, strict=True)]
+    noise = [_noise(ask.state) for ask in excerpt.asks]
     return {
         "time": [ask.now for ask in excerpt.asks],
         "active": excerpt.active,
@@ -142,6 +142,14 @@ def _asks(excerpt: Excerpt) -> dict[str, Any]:
         "lengthscale": [short(part) for part in zip(*_lengthscales(fitted), strict=True)],
         "noise": short(noise),
     }
+
+
+def _noise(state: State) -> float | None:
+    """The deviation of the noise in the objective's unit; of transformed values, where they are usual."""
+    if state.hyper is None:
+        return None
+    _, deviation = state.standardization.back(np.zeros(1), np.array([sqrt(state.hyper.noise)]))
+    return float(deviation[0])
 
 
 def _lengthscales(fitted: Sequence[Hyperparameters | None]) -> list[tuple[float | None, ...]]:

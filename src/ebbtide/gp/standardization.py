@@ -1,34 +1,134 @@
-"""The standardisation of values before the model sees them."""
+"""The transform and the standardisation of values before the model sees them, and the way back.
 
+| symbol | meaning                                                     |
+|--------|-------------------------------------------------------------|
+| p      | power: 1 leaves values as they are, 0 is the logarithm      |
+| g      | unit: the geometric mean of the values                      |
+| T      | y for p = 1, otherwise ((y/g)^p − 1)/p, at p = 0 log(y/g)   |
+| z      | (T(y) − mean)/scale                                         |
+
+T is the family of Box and Cox (1964). It only holds powers from 0 to 1: with a negative power T is bounded above, and
+a prediction beyond the bound would have no value in the user's unit.
+"""
+
+import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from ebbtide.gp.arrays import Array
 
+Transform = Literal["none", "log", "auto"]
+
+POWERS = (1.0, 0.5, 0.0)  # among which "auto" chooses
+SWITCH_GAIN = 5.0  # nats by which another power must be better before it is used
+LARGEST_EXPONENT = 700.0  # exp of it is finite
+
 
 @dataclass(frozen=True)
 class Standardization:
-    """z = (y − mean)/scale, computed so that neither |y| of 1e300 nor differences of 1e-300 cause trouble."""
+    """z = (T(y) − mean)/scale, computed so that neither |y| of 1e300 nor differences of 1e-300 cause trouble."""
 
     mean: float = 0.0
     scale: float = 1.0
+    power: float = 1.0
+    unit: float = 1.0
 
     @classmethod
-    def of(cls, y: Array) -> "Standardization":
-        largest = float(np.abs(y).max(initial=0.0))
-        if largest == 0.0:
-            return cls()
-        unit = y / largest
-        mean, deviation = float(unit.mean()), float(unit.std())
-        scale = deviation * largest
-        if deviation <= 1e-14 or scale == 0.0:  # all equal up to rounding, which must not be magnified
-            return cls(mean * largest, max(1.0, 1e-8 * largest))
-        return cls(mean * largest, scale)
+    def of(cls, y: Array, power: float = 1.0) -> "Standardization":
+        if power != 1.0 and is_positive(y):
+            unit = float(np.exp(np.log(y).mean()))
+            mean, scale = _moments(_transformed(y, power, unit))
+            return cls(mean, scale, power, unit)
+        return cls(*_moments(y))
+
+    @classmethod
+    def by_quartiles(cls, y: Array, power: float = 1.0) -> "Standardization":
+        """By median and quartiles, which gross errors hardly move."""
+        usual = y[(y >= np.quantile(y, 0.25)) & (y <= np.quantile(y, 0.75))]
+        return cls.of(usual, power if is_positive(y) else 1.0)
 
     def apply(self, y: Array) -> Array:
-        # y − mean may overflow, halves cannot. An outlier of more than 1e100 deviations, told after the scale was
+        # v − mean may overflow, halves cannot. An outlier of more than 1e100 deviations, told after the scale was
         # fixed, must not overflow when the model squares it.
+        v = _transformed(y, self.power, self.unit)
         with np.errstate(over="ignore"):
-            z = 2.0 * ((0.5 * y - 0.5 * self.mean) / self.scale)
+            z = 2.0 * ((0.5 * v - 0.5 * self.mean) / self.scale)
         return np.clip(z, -1e100, 1e100)
+
+    def back(self, mean: Array, std: Array) -> tuple[Array, Array]:
+        """A prediction in the user's unit: its median, and half the width of its central 68 % interval.
+
+        Without a transform these are the mean and the standard deviation.
+        """
+        v, spread = mean * self.scale + self.mean, std * self.scale
+        if self.power == 1.0:
+            return v, spread
+        low, middle, high = (self._inverse(v + sign * spread) for sign in (-1.0, 0.0, 1.0))
+        return middle, 0.5 * high - 0.5 * low
+
+    def suits(self, y: Array) -> bool:
+        """Whether it can be applied to these values: a power needs positive ones."""
+        return self.power == 1.0 or is_positive(y)
+
+    def _inverse(self, v: Array) -> Array:
+        if self.power == 0.0:
+            logarithm = v + math.log(self.unit)
+        else:
+            with np.errstate(divide="ignore"):  # below T(0), every v stands for 0
+                logarithm = np.log(np.maximum(0.0, 1.0 + self.power * v)) / self.power + math.log(self.unit)
+        values: Array = np.exp(np.minimum(logarithm, LARGEST_EXPONENT))
+        return values
+
+
+def is_positive(y: Array) -> bool:
+    """Whether there are values, all of them positive (and not so small that their digits are lost)."""
+    return y.size > 0 and float(y.min()) >= float(np.finfo(float).tiny)
+
+
+def chosen_power(P: Array, y: Array, current: float) -> float:
+    """The power with the highest evidence; the current one, unless another is clearly better.
+
+    With u = T(y) − mean and the kernel of P, whose variance λ takes its best value for each power, the log evidence is
+    −(n/2) log(uᵀPu) + Σ log T'(yᵢ), up to what all powers share. T'(y) = (y/g)^(p−1)/g, and Σ log(yᵢ/g) = 0, so
+    the second term is −n log g; for p = 1 it is 0.
+    """
+    scores = {power: evidence(P, y, power) for power in POWERS}
+    best = max(scores, key=lambda power: scores[power])
+    return best if scores[best] > scores[current] + SWITCH_GAIN else current
+
+
+def evidence(P: Array, y: Array, power: float) -> float:
+    """The log evidence of positive values under a power, up to what all powers share; −∞ if it has no meaning."""
+    standardization = Standardization.of(y, power)
+    z = standardization.apply(y)
+    fit = float(z @ P @ z)
+    if not fit > 0.0:
+        return -math.inf  # all values are equal
+    unit = 0.0 if power == 1.0 else math.log(standardization.unit)
+    return -len(y) * (0.5 * math.log(fit) + math.log(standardization.scale) + unit)
+
+
+def _transformed(y: Array, power: float, unit: float) -> Array:
+    if power == 1.0:
+        return y
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logarithm = np.log(np.maximum(y, 0.0)) - math.log(unit)
+    if power == 0.0:
+        return logarithm
+    values: Array = np.expm1(np.minimum(power * logarithm, LARGEST_EXPONENT)) / power
+    return values
+
+
+def _moments(v: Array) -> tuple[float, float]:
+    """Mean and standard deviation; a scale of 1 if all values are equal up to rounding, which must not be magnified."""
+    largest = float(np.abs(v).max(initial=0.0))
+    if largest == 0.0:
+        return 0.0, 1.0
+    unit = v / largest
+    mean, deviation = float(unit.mean()), float(unit.std())
+    scale = deviation * largest
+    if deviation <= 1e-14 or scale == 0.0:
+        return mean * largest, max(1.0, 1e-8 * largest)
+    return mean * largest, scale

@@ -33,10 +33,13 @@ PARTS: dict[str, Callable[..., Any]] = {
     )
 }
 
+# Fields that stored algorithms did not always have, and what they mean where they are missing.
+ADDED: dict[str, Any] = {"transform": "none", "robust": False}
+
 
 def describe(part: Any) -> Any:
     """A part of an algorithm as JSON: its class, and those of its fields that JSON can hold."""
-    if part is None or isinstance(part, str):
+    if part is None or isinstance(part, str | bool):
         return part
     cls = type(part)
     known = PARTS.get(cls.__name__) is cls
@@ -77,7 +80,8 @@ def restore_clock(recorded: str, given: Clock | None, latest: float | None) -> C
 
 
 def algorithm_to_json(algorithm: Algorithm) -> dict[str, Any]:
-    return {f.name: describe(getattr(algorithm, f.name)) for f in dataclasses.fields(algorithm)}
+    fields = {f.name: describe(getattr(algorithm, f.name)) for f in dataclasses.fields(algorithm)}
+    return {name: part for name, part in fields.items() if name not in ADDED or part != ADDED[name]}
 
 
 def name_of(algorithm: Algorithm) -> str | None:
@@ -104,7 +108,7 @@ def algorithm_from_json(description: Mapping[str, Any], given: Algorithm | None)
 
 
 def _rebuild(name: str, part: Any) -> Any:
-    if part is None or isinstance(part, str):
+    if part is None or isinstance(part, str | bool):
         return part
     fields = dict(part)
     kind = fields.pop("type")

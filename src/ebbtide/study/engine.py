@@ -17,7 +17,6 @@ from ebbtide.gp.arrays import Array
 from ebbtide.gp.linalg import one_blas_thread
 from ebbtide.gp.posterior import Posterior, condition
 from ebbtide.gp.quasirandom import sobol
-from ebbtide.gp.standardization import Standardization
 from ebbtide.records import Recommendation
 from ebbtide.space import Params
 from ebbtide.study.active import Checkpoint
@@ -75,9 +74,9 @@ class Engine(Knowledge):
         if not len(self._active):
             raise NothingKnownError("nothing is known yet, because no value was told: ask, measure and tell first")
         with one_blas_thread():
-            model, (posterior, z) = self.model, self._conditioned(now)
+            posterior, z = self._conditioned(now)
             moment = posterior.at(self.axis.place(now))
-            outlook = self.outlook(moment, z, Standardization(model.mean, model.scale), now)
+            outlook = self.outlook(moment, z, self.standardization, now)
             rng = np.random.default_rng([self.seed, self._state.asks, 1])
             x = recommended(outlook, self.space, rng)
             params = self.space.decode(x)
@@ -111,6 +110,7 @@ class Engine(Knowledge):
         rows = self.thinned(thinning, np.arange(len(self._active)), now)
         scores = np.zeros(len(self._active))
         scores[thinning.rows] = thinning.scores
+        rows = rows[~self.outlying(rows)]  # an outlier does not matter to any prediction
         scores[rows] = self.scores(rows, now)
         return scores
 
@@ -124,11 +124,11 @@ class Engine(Knowledge):
         if self._cached is None or self._cached[0] != key:
             model = self.model
             rows = self.thinned(Step(), np.arange(len(self._active)), now)
+            rows = rows[~self.outlying(rows)]
             data = self._active.dataset.take(rows)
-            z = self.sign * Standardization(model.mean, model.scale).apply(data.y)
+            z = self.sign * model.standardized(data.y)
             self._cached = key, (condition(model.kernel, model.noise, data.x, self.axis.rows(rows), z), z)
         return self._cached[1]
 
     def _in_user_unit(self, mean: Array, std: Array) -> tuple[Array, Array]:
-        model = self.model
-        return self.sign * mean * model.scale + model.mean, std * model.scale
+        return self.model.standardization.back(self.sign * mean, std)

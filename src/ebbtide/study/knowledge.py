@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from ebbtide.gp.arrays import Array, Rows
+from ebbtide.gp.arrays import Array, Mask, Rows
 from ebbtide.gp.criterion import relevance
 from ebbtide.gp.inference import Prior, TimeLimits, weak_prior
 from ebbtide.gp.likelihood import Hyperparameters
+from ebbtide.gp.outliers import outliers
 from ebbtide.gp.posterior import Interval, Moment
 from ebbtide.gp.standardization import Standardization
 from ebbtide.parts.maximization import Bounds
@@ -24,6 +25,7 @@ from ebbtide.study.log import Ask, Updates
 from ebbtide.study.state import State
 from ebbtide.study.step import Step
 
+DEEPEST = 5.0  # standard deviations by which a failure may count as worse than the worst value
 TRIM_BLOCK = 512  # rows scored at a time, when far more were told than may stay
 
 
@@ -127,11 +129,38 @@ class Knowledge:
 
     @property
     def model(self) -> Model:
-        """Kernel, noise, and the mean and scale that standardise y, as last fitted."""
-        fitted = self._state.hyper is not None
-        standardization = self._state.standardization if fitted else Standardization.of(self._active.dataset.y)
+        """Kernel, noise, and how y is standardised, as last fitted."""
+        z = self.standardization
         kernel = self.hyper.kernel(self.algorithm.spatial, self.algorithm.temporal)
-        return Model(kernel, self.hyper.noise, standardization.mean, standardization.scale)
+        return Model(kernel, self.hyper.noise, z.mean, z.scale, z.power, z.unit)
+
+    @property
+    def standardization(self) -> Standardization:
+        """As last fitted, if it suits all values told since; otherwise of the values that are modelled."""
+        fitted, held = self._state.hyper is not None, self._state.standardization
+        if fitted and held.power == 1.0:
+            return held
+        rows = np.arange(len(self._active))
+        y = self._active.dataset.y[rows[~self.outlying(rows)]]
+        if fitted:
+            return held if held.suits(y) else Standardization.of(y)
+        return Standardization.of(y, self.usual_power)
+
+    @property
+    def usual_power(self) -> float:
+        """The power of positive values, as last chosen or as the algorithm says."""
+        return {"none": 1.0, "log": 0.0, "auto": self._state.standardization.power}[self.algorithm.transform]
+
+    def outlying(self, rows: Rows) -> Mask:
+        """Which of these active rows are set aside as outliers, by the model as last fitted."""
+        if not self.algorithm.robust or len(rows) == 0:
+            return np.zeros(len(rows), dtype=bool)
+        data, held = self._active.dataset.take(rows), self._state.standardization
+        fitted = self._state.hyper is not None and held.suits(data.y)
+        z = (held if fitted else Standardization.by_quartiles(data.y, self.usual_power)).apply(data.y)
+        kernel = self.hyper.kernel(self.algorithm.spatial, self.algorithm.temporal)
+        moments, lines = self.axis.rows(rows), self._active.lines[rows]
+        return outliers(kernel, self.hyper.noise, data.x, moments, z, lines, rescale=not fitted)
 
     def prior(self) -> Prior:
         limits = None if self.algorithm.temporal is None else self.axis.limits()
@@ -161,15 +190,16 @@ class Knowledge:
         movement, origin = live.movement, self.setting_in_force
         moving = None
         if movement is not None and movement.cost > 0.0 and origin is not None:
-            moving = Moving(self.space.encode(origin), movement.cost / unit.scale)
+            moving = Moving(self.space.encode(origin), movement.cost / (unit.unit * unit.scale))
         return Outlook(predictor, risk, self._failure_value(z, unit), moving)
 
     def _failure_value(self, z: Array, unit: Standardization) -> float:
         """What a failure counts as, to the model."""
-        value = self.definition.live.on_failure
-        if isinstance(value, float):
-            return self.sign * float(unit.apply(np.array([value]))[0])
-        return min(float(z.min(initial=0.0)), -1.0)
+        value, worst = self.definition.live.on_failure, min(float(z.min(initial=0.0)), -1.0)
+        if not isinstance(value, float):
+            return worst
+        # However bad the value, the model must stay able to tell good places from better ones.
+        return max(self.sign * float(unit.apply(np.array([value]))[0]), worst - DEEPEST)
 
     @property
     def setting_in_force(self) -> Params | None:
@@ -193,7 +223,7 @@ class Knowledge:
             return data.t - now  # without relevance, rows are removed by age
         policy, model = self.algorithm.staleness, self.model
         method = policy.method if isinstance(policy, WassersteinBudget) else "bound"
-        z = Standardization(model.mean, model.scale).apply(data.y)
+        z = model.standardized(data.y)
         return relevance(data.x, moments, z, kernel=model.kernel, noise=model.noise, now=present, method=method)
 
     def thinned(self, step: Step, rows: Rows, now: float) -> Rows:

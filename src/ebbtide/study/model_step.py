@@ -8,22 +8,25 @@ from typing import Any
 
 import numpy as np
 
-from ebbtide.errors import ClockWarning, ConfigurationError
-from ebbtide.gp.arrays import Rows
-from ebbtide.gp.inference import MIN_ROWS, fit
+from ebbtide.errors import ClockWarning, ConfigurationError, EbbtideWarning
+from ebbtide.gp.arrays import Array, Rows
+from ebbtide.gp.inference import MIN_ROWS, Fit, fit
+from ebbtide.gp.likelihood import Hyperparameters
 from ebbtide.gp.posterior import Interval, Moment, Posterior, condition
-from ebbtide.gp.standardization import Standardization
+from ebbtide.gp.standardization import Standardization, chosen_power, is_positive
 from ebbtide.parts.maximization import maximize, maximize_over
 from ebbtide.parts.outlook import Outlook
 from ebbtide.parts.staleness import View
 from ebbtide.parts.timing import Occasion
 from ebbtide.records import Kind
+from ebbtide.study.active import Dataset
 from ebbtide.study.knowledge import Knowledge
 from ebbtide.study.recommending import recommended
 from ebbtide.study.step import Step, checked_memory, checked_verdict
 
 SEARCH_EVERY = 10  # asks between two searches for hyperparameters from scratch
 MAX_PENDING = 64  # pending trials taken into account: clients that never answer must not slow down an ask
+WAITING = 30  # observations after which an outlier that nothing has confirmed is removed
 PATIENCE = 10  # observations made after a clock went back, before those from its future are dropped
 
 
@@ -40,7 +43,7 @@ class ModelStep:
     def compute(self, kind: Kind = "explore") -> Step:
         """Fit, forget, condition, acquire."""
         self.step.kind = kind
-        rows = self.known.thinned(self.step, self._dated_before(), self.now)
+        rows = self._without_outliers(self.known.thinned(self.step, self._dated_before(), self.now))
         posterior = self._forget(rows, self._fit(rows))
         if kind == "hold":
             self._hold(posterior)
@@ -48,23 +51,64 @@ class ModelStep:
             self._acquire(posterior)
         return self.step
 
+    def _without_outliers(self, rows: Rows) -> Rows:
+        """The rows to model. Outliers stay active for a while, in case later values confirm them."""
+        outlying = self.known.outlying(rows)
+        if not outlying.any():
+            return rows
+        self.step.guards += ("outlier",)
+        aside = rows[outlying]
+        old = aside[self.active.told - self.active.lines[aside] > WAITING]
+        self.step.remove(old, [None if self.algorithm.temporal is None else 0.0] * len(old))
+        return rows[~outlying]
+
     def _fit(self, rows: Rows) -> Posterior:
         """Fit the hyperparameters to the active observations (line 8): maximum likelihood or maximum a posteriori."""
-        data = self.active.dataset.take(rows)
-        families = (self.algorithm.spatial, self.algorithm.temporal)
+        data, moments = self.active.dataset.take(rows), self.known.axis.rows(rows)
         held = self.state.hyper
         start = self.known.default_hyperparameters() if held is None else held
-        few = len(data) < MIN_ROWS
-        # After a reset, keep the hyperparameters fitted last, and the scale that they were fitted on.
-        self.step.standardization = self.state.standardization if few and held else Standardization.of(data.y)
-        self.step.z, moments = self.known.sign * self.step.standardization.apply(data.y), self.known.axis.rows(rows)
-        if few:
-            return condition(start.kernel(*families), start.noise, data.x, moments, self.step.z)
+        if len(data) < MIN_ROWS:
+            # After a reset, keep the hyperparameters fitted last, and the scale that they were fitted on.
+            kept = held is not None and self.state.standardization.suits(data.y)
+            self._standardize(data.y, self.state.standardization if kept else self._standardization(data.y))
+            kernel = start.kernel(self.algorithm.spatial, self.algorithm.temporal)
+            return condition(kernel, start.noise, data.x, moments, self.step.z)
+        standardization = self._standardization(data.y)
         search = held is None or self.state.asks % SEARCH_EVERY == 0
-        fitted = fit(families, start, (data.x, moments, self.step.z), self.known.prior(), search=search, rng=self.rng)
+        search |= standardization.power != self.state.standardization.power
+        fitted = self._fitted(start, data, moments, standardization, search=search)
+        if search and self.algorithm.transform == "auto" and is_positive(data.y):
+            power = chosen_power(fitted.posterior.P, data.y, standardization.power)
+            if power != standardization.power:
+                changed = Standardization.of(data.y, power)
+                fitted = self._fitted(fitted.hyper, data, moments, changed, search=True)
         self.step.hyper = fitted.hyper
         self.step.guards += fitted.guards
         return fitted.posterior
+
+    def _fitted(
+        self, start: Hyperparameters, data: Dataset, moments: Array, standardization: Standardization, *, search: bool
+    ) -> Fit:
+        self._standardize(data.y, standardization)
+        families = (self.algorithm.spatial, self.algorithm.temporal)
+        return fit(families, start, (data.x, moments, self.step.z), self.known.prior(), search=search, rng=self.rng)
+
+    def _standardize(self, y: Array, standardization: Standardization) -> None:
+        self.step.standardization = standardization
+        self.step.z = self.known.sign * standardization.apply(y)
+
+    def _standardization(self, y: Array) -> Standardization:
+        """Of these values, transformed as the algorithm says or as last chosen, if all of them are positive."""
+        standardization = Standardization.of(y, self.known.usual_power)
+        was_log = self.state.hyper is None or self.state.standardization.power == 0.0
+        if self.algorithm.transform == "log" and standardization.power != 0.0 and len(y) >= MIN_ROWS and was_log:
+            warnings.warn(
+                f'transform="log" needs positive values, but {float(y.min())!r} was told: values are modelled as they '
+                "are while it is active",
+                EbbtideWarning,
+                stacklevel=8,
+            )
+        return standardization
 
     def _forget(self, rows: Rows, posterior: Posterior) -> Posterior:
         """Remove what the staleness policy selects (lines 9-20 and 24)."""

@@ -3,6 +3,9 @@
 from statistics import median
 from typing import Any
 
+import numpy as np
+
+from ebbtide.gp.arrays import Mask
 from ebbtide.records import Model, Observation
 from ebbtide.study.active import Dataset
 from ebbtide.study.engine import Engine
@@ -47,8 +50,13 @@ class StudyReads:
 
     @property
     def model(self) -> Model:
-        """Kernel, noise, and the mean and scale that standardise y, as last fitted."""
+        """Kernel, noise, and how y is transformed and standardised, as last fitted."""
         return self._engine.model
+
+    @property
+    def set_aside(self) -> Mask:
+        """Which rows of the dataset are outliers, which the model leaves out (`robust=True`); judged at each ask."""
+        return self._engine.outlying(np.arange(len(self._engine.active)))
 
     @property
     def hyperparameters(self) -> dict[str, Any]:

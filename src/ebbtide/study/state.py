@@ -33,7 +33,10 @@ class State:
         return dataclasses.replace(self, latest_reading=latest)
 
     def to_json(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        data = dataclasses.asdict(self)
+        if self.standardization.power == 1.0:  # as studies were stored before values could be transformed
+            data["standardization"] = {"mean": self.standardization.mean, "scale": self.standardization.scale}
+        return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "State":

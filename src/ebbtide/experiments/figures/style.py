@@ -50,6 +50,7 @@ class Look:
 
 
 LOOKS = {
+    "tide": Look(SKY, "-", "*"),
     "w-dbo": Look(BLACK, "-", "o"),
     "w-dbo-exact": Look(BLUE, (0, (6, 1.5)), "D"),
     "gp-ucb": Look(VERMILION, "--", "s"),

@@ -1,0 +1,169 @@
+"""What a user sees of the transform of values and of outliers."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import ebbtide as eb
+from ebbtide.study import codec
+
+SPACE = {"x": eb.Float(0.0, 1.0), "y": eb.Float(0.0, 1.0)}
+
+
+def smooth(params, t):
+    return -((params["x"] - 0.5 - 0.3 * math.sin(t / 30.0)) ** 2) - (params["y"] - 0.4) ** 2
+
+
+def multiplied(params, t):
+    return math.exp(30.0 * smooth(params, t) + 5.0)
+
+
+def study(objective, steps, algorithm="tide", wrong=(), **options):
+    clock = eb.ManualClock()
+    opt = eb.Optimizer(SPACE, direction="maximize", algorithm=algorithm, clock=clock, seed=2, **options)
+    for step in range(steps):
+        trial = opt.ask()
+        opt.tell(trial, objective(trial.params, trial.time) if step not in wrong else 1e4)
+        clock.advance(1.0)
+    return opt
+
+
+def test_values_that_change_by_multiples_are_modelled_as_logarithms():
+    opt = study(multiplied, 25)
+    assert opt.model.power == 0.0
+    best = opt.recommend()
+    assert best.mean == pytest.approx(multiplied(best.params, opt.clock.now()), rel=0.1)
+    assert 0.0 < best.std < best.mean
+    mean, std = opt.predict([{"x": 0.0, "y": 1.0}, {"x": 0.5, "y": 0.4}])
+    assert (mean > 0.0).all()
+    assert (std > 0.0).all()
+
+
+def test_relevance_can_be_reproduced_from_the_model():
+    opt = study(multiplied, 30, wrong=(20,))
+    model, data, modelled = opt.model, opt.dataset, ~opt.set_aside
+    assert model.power != 1.0
+    scores = opt.relevance()
+    expected = eb.relevance(
+        data.x[modelled],
+        data.t[modelled],
+        model.standardized(data.y[modelled]),
+        kernel=model.kernel,
+        noise=model.noise,
+        now=opt.clock.now(),
+    )
+    assert scores[modelled] == pytest.approx(expected, rel=1e-9)
+    assert (scores[~modelled] == 0.0).all()
+
+
+def test_a_value_that_is_not_positive_ends_the_transform_at_once_and_quietly():
+    opt = study(multiplied, 25)
+    assert opt.model.power == 0.0
+    opt.tell({"x": 0.1, "y": 0.1}, 0.0)
+    assert opt.model.power == 1.0
+    assert np.isfinite(opt.predict({"x": 0.5, "y": 0.5})).all()
+    assert np.isfinite(opt.relevance()).all()
+    opt.ask()
+    assert opt.model.power == 1.0
+
+
+def test_logarithms_that_the_user_wants_are_given_up_with_one_warning():
+    opt = study(multiplied, 12, eb.Algorithm(transform="log"))
+    assert opt.model.power == 0.0
+    opt.tell({"x": 0.1, "y": 0.1}, -1.0)
+    with pytest.warns(eb.EbbtideWarning, match="needs positive values, but -1.0 was told") as warned:
+        opt.ask()
+    assert len(warned) == 1
+    assert opt.model.power == 1.0
+    opt.ask()  # a warning would be an error here
+
+
+def test_an_outlier_is_set_aside_counted_and_removed_in_the_end():
+    opt = study(smooth, 24, wrong=(20,))
+    assert opt.dataset.y[opt.set_aside].tolist() == [1e4]
+    assert opt.guards["outlier"] >= 3
+    assert abs(opt.recommend().mean) < 1.0
+    assert opt.model.scale < 10.0
+    later = study(smooth, 54, wrong=(20,))
+    assert 1e4 not in later.dataset.y
+    gone = next(o for o in later.history if o.value == 1e4)
+    assert gone.relevance == 0.0
+    assert not later.set_aside.any()
+
+
+def test_an_outlier_before_the_first_fit_is_seen_too():
+    opt = study(smooth, 12, wrong=(3,), n_initial=12)
+    assert opt.dataset.y[opt.set_aside].tolist() == [1e4]
+    assert abs(opt.recommend().mean) < 5.0
+
+
+def test_a_jump_of_all_values_is_followed():
+    opt = study(lambda params, t: smooth(params, t) + (50.0 if t >= 20.0 else 0.0), 30)
+    assert not opt.set_aside.any()
+    assert opt.recommend().mean > 25.0
+
+
+def test_without_robust_nothing_is_set_aside():
+    opt = study(smooth, 15, "w-dbo", wrong=(10,))
+    assert not opt.set_aside.any()
+    assert "outlier" not in opt.guards
+
+
+@pytest.mark.parametrize("moment", [21, 33])
+def test_a_loaded_study_asks_what_the_saved_one_would_have_asked(moment, tmp_path):
+    whole = study(multiplied, moment, wrong=(20,))
+    whole.save(tmp_path / "study.json")
+    again = eb.Optimizer.load(tmp_path / "study.json")
+    assert again.model == whole.model
+    for opt in (whole, again):
+        for _ in range(3):
+            trial = opt.ask()
+            opt.tell(trial, multiplied(trial.params, trial.time))
+            opt.clock.advance(1.0)
+    assert [o.params for o in again.history] == [o.params for o in whole.history]
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e300])
+def test_extreme_magnitudes_stay_finite(size):
+    opt = study(lambda params, t: size * (2.0 + smooth(params, t)), 15)
+    best = opt.recommend()
+    assert math.isfinite(best.mean)
+    assert math.isfinite(best.std)
+
+
+def test_equal_values_and_a_single_one_stay_finite():
+    for steps in (1, 15):
+        opt = study(lambda params, t: 3.0, steps)
+        mean, std = opt.predict({"x": 0.5, "y": 0.5})
+        assert mean == pytest.approx(3.0)
+        assert math.isfinite(std)
+
+
+# --- stored -------------------------------------------------------------------------------------------------------
+
+
+def test_published_algorithms_are_stored_as_before():
+    stored = codec.algorithm_to_json(eb.algorithms.get("w-dbo"))
+    assert list(stored) == ["spatial", "temporal", "acquisition", "staleness", "timing", "inference"]
+    assert codec.algorithm_from_json(stored, None) == eb.Algorithm()
+    assert codec.name_described(stored) == "w-dbo"
+
+
+def test_tide_is_stored_with_what_it_adds():
+    stored = json.loads(json.dumps(codec.algorithm_to_json(eb.algorithms.get("tide"))))
+    assert (stored["transform"], stored["robust"]) == ("auto", True)
+    assert codec.algorithm_from_json(stored, None) == eb.algorithms.get("tide")
+    assert codec.name_described(stored) == "tide"
+
+
+def test_the_state_of_a_study_without_a_transform_is_stored_as_before():
+    opt = study(smooth, 12, "w-dbo")
+    assert set(opt._engine.state.to_json()["standardization"]) == {"mean", "scale"}
+
+
+@pytest.mark.parametrize(("field", "value"), [("transform", "sqrt"), ("robust", "yes")])
+def test_a_mistyped_field_is_refused(field, value):
+    with pytest.raises(eb.ConfigurationError, match=f"{field}={value!r}"):
+        eb.Algorithm(**{field: value})
