@@ -1,4 +1,4 @@
-"""Objectives drawn from a Gaussian process on space × time, with the optimum at every moment and the best static setting.
+"""Draws from a Gaussian process on space × time, with the optimum at every moment and the best static setting.
 
 A draw is a sum of random waves (random Fourier features), whose frequencies have the spectral densities of the kernels:
 Matérn-5/2 in space, Matérn-3/2 in time.
@@ -37,7 +37,8 @@ class Draw:
     def __call__(self, X: Array, t: Array) -> Array:
         """The values at the rows of X at the times t."""
         waves: Array = np.cos(self._angle(X, t))
-        return np.sqrt(2.0 / WAVES) * waves.sum(axis=1)
+        values: Array = np.sqrt(2.0 / WAVES) * waves.sum(axis=1)
+        return values
 
     def _angle(self, X: Array, t: Array) -> Array:
         angle: Array = X @ self.omega.T + np.multiply.outer(t, self.eta) + self.phase
@@ -64,7 +65,8 @@ class Draw:
             for rows in np.array_split(np.arange(len(times)), max(1, len(times) // 400))
         ]
         highest: Array = np.concatenate(top).reshape(-1, CLIMBERS).max(axis=1)
-        return np.maximum(highest, values.max(axis=0))
+        optimum: Array = np.maximum(highest, values.max(axis=0))
+        return optimum
 
     def _climbed(self, X: Array, t: Array, reach: float) -> Array:
         """The values that an ascent from each row reaches."""

@@ -7,7 +7,7 @@ contender is better than any setting that is left alone; the best of these is kn
 
 | contender      | what it does                                                                                    |
 |----------------|-------------------------------------------------------------------------------------------------|
-| an algorithm   | fits everything; "+ start" means that its first query is the start                              |
+| an algorithm   | fits everything; "+ start" means that it begins with the start                                  |
 | hold the start | the best of ten random settings at t = 0, for ever                                              |
 | limit √β = …   | UCB with the true hyperparameters; the best √β in hindsight is "limit" in what is printed       |
 """
@@ -35,7 +35,7 @@ from ebbtide.parts.maximization import maximize
 from ebbtide.space import Space
 
 HOLD, LIMIT, START = "hold the start", "limit √β = ", " + start"
-ROOTS = (0.0, 0.25, 0.5, 1.0, 1.5)  # √β
+ROOTS = (0.25, 0.5, 1.0, 1.5)  # √β
 REMEMBERED = 2.5  # l_T, after which the limit's model forgets: the correlation is 7 %
 WHERE = ["dim", "lengthscale", "noise", "timescales", "queries", "contender"]
 KEYS = [*WHERE, "seed"]
@@ -93,8 +93,14 @@ def ratio(case: Case) -> float:
 def pursued(case: Case, algorithm: str | eb.Algorithm, start: Array | None, measured: Measure) -> Array:
     """The settings that an optimizer asks for."""
     clock, names = eb.ManualClock(), [f"x{i}" for i in range(case.dim)]
+    n_initial = None if start is None else 1  # after a start, the model is asked at once
     optimizer = eb.Optimizer(
-        space(case.dim), direction="maximize", algorithm=algorithm, clock=clock, seed=1000 + case.seed
+        space(case.dim),
+        direction="maximize",
+        algorithm=algorithm,
+        clock=clock,
+        seed=1000 + case.seed,
+        n_initial=n_initial,
     )
     X = np.empty((len(case.times), case.dim))
     for k, moment in enumerate(case.times):

@@ -6,6 +6,7 @@ from typing import get_args
 from ebbtide.errors import ConfigurationError
 from ebbtide.gp.inference import InferenceMethod
 from ebbtide.gp.kernels import Matern, Stationary, StepDecay
+from ebbtide.gp.mean import MeanMethod
 from ebbtide.parts.acquisition import UCB, Acquisition, Random
 from ebbtide.parts.staleness import (
     EventTriggeredReset,
@@ -25,6 +26,10 @@ class Algorithm:
     """A kernel in space, a kernel in time, an acquisition, a staleness policy and a timing. The default is W-DBO.
 
     The kernels choose the family; their lengthscales are fitted. A tuple with one lengthscale per coordinate means ARD.
+
+    `mean` is what the model expects where nothing was measured: the `"average"` of the values, or a `"weighted"` one,
+    in which crowded observations share their weight. An optimizer comes back to good places, so with few observations
+    the average makes the unknown look better than it is.
     """
 
     spatial: Stationary = field(default_factory=lambda: Matern(2.5))
@@ -33,6 +38,7 @@ class Algorithm:
     staleness: Staleness = field(default_factory=WassersteinBudget)
     timing: Timing = field(default_factory=Immediate)
     inference: InferenceMethod = "map"
+    mean: MeanMethod = "average"
 
     def __post_init__(self) -> None:
         if not isinstance(self.spatial, Stationary):
@@ -50,6 +56,8 @@ class Algorithm:
             )
         if self.inference not in get_args(InferenceMethod):
             raise ConfigurationError(f'inference={self.inference!r}: choose "map" or "mle"')
+        if self.mean not in get_args(MeanMethod):
+            raise ConfigurationError(f'mean={self.mean!r}: choose "average" or "weighted"')
         if self.temporal is None and isinstance(self.staleness, WassersteinBudget):
             raise ConfigurationError(
                 "temporal=None: WassersteinBudget needs a temporal kernel, or no observation becomes stale; "
@@ -59,6 +67,7 @@ class Algorithm:
 
 # Defaults: Matérn-5/2 in space, Matérn-3/2 in time, UCB, the Wasserstein budget, queries at once.
 _REGISTRY = {
+    "tide": Algorithm(mean="weighted"),  # W-DBO, and what live systems need
     "w-dbo": Algorithm(),
     "gp-ucb": Algorithm(temporal=None, staleness=KeepAll()),
     "r-gp-ucb": Algorithm(temporal=None, staleness=PeriodicReset()),

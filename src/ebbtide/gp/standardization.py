@@ -1,6 +1,6 @@
 """The standardisation of values before the model sees them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,6 +25,10 @@ class Standardization:
         if deviation <= 1e-14 or scale == 0.0:  # all equal up to rounding, which must not be magnified
             return cls(mean * largest, max(1.0, 1e-8 * largest))
         return cls(mean * largest, scale)
+
+    def around(self, z: float) -> "Standardization":
+        """The same scale around another mean: the one that is `z` now becomes 0."""
+        return replace(self, mean=self.mean + z * self.scale)
 
     def apply(self, y: Array) -> Array:
         # y − mean may overflow, halves cannot. An outlier of more than 1e100 deviations, told after the scale was

@@ -33,6 +33,9 @@ PARTS: dict[str, Callable[..., Any]] = {
     )
 }
 
+# Fields that stored algorithms did not always have, and what they mean where they are missing.
+ADDED: dict[str, Any] = {"mean": "average"}
+
 
 def describe(part: Any) -> Any:
     """A part of an algorithm as JSON: its class, and those of its fields that JSON can hold."""
@@ -77,7 +80,8 @@ def restore_clock(recorded: str, given: Clock | None, latest: float | None) -> C
 
 
 def algorithm_to_json(algorithm: Algorithm) -> dict[str, Any]:
-    return {f.name: describe(getattr(algorithm, f.name)) for f in dataclasses.fields(algorithm)}
+    fields = {f.name: describe(getattr(algorithm, f.name)) for f in dataclasses.fields(algorithm)}
+    return {name: part for name, part in fields.items() if name not in ADDED or part != ADDED[name]}
 
 
 def name_of(algorithm: Algorithm) -> str | None:

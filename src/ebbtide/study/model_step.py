@@ -11,6 +11,8 @@ import numpy as np
 from ebbtide.errors import ClockWarning, ConfigurationError
 from ebbtide.gp.arrays import Rows
 from ebbtide.gp.inference import MIN_ROWS, TimeLimits, fit
+from ebbtide.gp.likelihood import Hyperparameters
+from ebbtide.gp.mean import weighted_mean
 from ebbtide.gp.posterior import Posterior, condition
 from ebbtide.gp.standardization import Standardization
 from ebbtide.parts.maximization import maximize, maximize_over
@@ -49,7 +51,7 @@ class ModelStep:
         start = self.known.default_hyperparameters() if held is None else held
         few = len(data) < MIN_ROWS
         # After a reset, keep the hyperparameters fitted last, and the scale that they were fitted on.
-        self.step.standardization = self.state.standardization if few and held else Standardization.of(data.y)
+        self.step.standardization = self.state.standardization if few and held else self._standardization(rows, start)
         self.step.z, moments = self.known.sign * self.step.standardization.apply(data.y), self.known.axis.rows(rows)
         if few:
             return condition(start.kernel(*families), start.noise, data.x, moments, self.step.z)
@@ -58,6 +60,15 @@ class ModelStep:
         self.step.hyper = fitted.hyper
         self.step.guards += fitted.guards
         return fitted.posterior
+
+    def _standardization(self, rows: Rows, hyper: Hyperparameters) -> Standardization:
+        """Of the values of these rows, around the mean that the algorithm wants."""
+        data = self.active.dataset.take(rows)
+        plain = Standardization.of(data.y)
+        if self.algorithm.mean == "average" or len(data) < MIN_ROWS:
+            return plain
+        kernel = hyper.kernel(self.algorithm.spatial, self.algorithm.temporal)
+        return plain.around(weighted_mean(kernel, hyper.noise, data.x, self.known.axis.rows(rows), plain.apply(data.y)))
 
     def _forget(self, rows: Rows, posterior: Posterior) -> Posterior:
         """Remove what the staleness policy selects (lines 9-20 and 24)."""
