@@ -28,8 +28,8 @@ class Algorithm:
     The kernels choose the family; their lengthscales are fitted. A tuple with one lengthscale per coordinate means ARD.
 
     `mean` is what the model expects where nothing was measured: the `"average"` of the values, or a `"weighted"` one,
-    in which crowded observations share their weight. An optimizer comes back to good places, so with few observations
-    the average makes the unknown look better than it is.
+    in which crowded observations share their weight. An optimizer comes back to good places, so the average
+    may make the unknown look better than it is.
     """
 
     spatial: Stationary = field(default_factory=lambda: Matern(2.5))
