@@ -35,7 +35,7 @@ from ebbtide.parts.maximization import maximize
 from ebbtide.space import Space
 
 HOLD, LIMIT, START = "hold the start", "limit √β = ", " + start"
-ROOTS = (0.25, 0.5, 1.0, 1.5)  # √β
+ROOTS = (0.25, 0.5, 1.0, 1.5, 2.0)  # √β
 REMEMBERED = 2.5  # l_T, after which the limit's model forgets: the correlation is 7 %
 WHERE = ["dim", "lengthscale", "noise", "timescales", "queries", "contender"]
 KEYS = [*WHERE, "seed"]
