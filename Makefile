@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo quick lint format test coverage test-slow test-minimum test-python test-browser test-integrations \
-  docs dist chaos perf perf-botorch perf-optuna perf-long perf-field perf-variants perf-inference perf-values perf-pace \
+  docs dist chaos perf perf-botorch perf-optuna perf-long perf-field perf-variants perf-inference perf-values perf-sparse perf-pace \
   perf-service perf-resume perf-dashboard soak clean
 
 help: ## list the targets
@@ -92,6 +92,9 @@ perf-inference: .venv/.installed ## maximum likelihood or maximum a posteriori: 
 
 perf-values: .venv/.installed ## tide against w-dbo: clean values, multiples, outliers, a jump
 	$(BIN)/python perf/values.py
+
+perf-sparse: .venv/.installed ## few queries per l_T: how often must one ask?
+	$(BIN)/python perf/sparse.py --jobs $(JOBS)
 
 perf-pace: .venv/.installed ## the compute time of this engine as a formula of the dataset's size
 	$(BIN)/python perf/pace.py

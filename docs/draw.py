@@ -6,6 +6,7 @@
 The build of the site draws them anew, into the site.
 """
 
+import csv
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -156,6 +157,37 @@ def bound() -> Figure:
     return figure
 
 
+def how_often() -> Figure:
+    """Regret with few queries per l_T, relative to the best static setting, by `make perf-sparse`."""
+    with (HERE / "data" / "sparse.csv").open(encoding="utf-8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    shown = {
+        "hold the start": ("hold the start", {"color": GREY, "ls": "--"}),
+        "sliding-window + start": ("sliding-window", {"color": GREY}),
+        "w-dbo + start": ("w-dbo", {"color": BLUE}),
+        "tide + start": ("tide", {"color": ORANGE, "lw": 2.0}),
+        "limit + start": ("true hyperparameters, best β", {"color": "black", "ls": ":"}),
+    }
+    dims = sorted({int(line["dim"]) for line in lines})
+    figure, panels = plt.subplots(1, len(dims), figsize=(8.6, 3.2), sharey=True, layout="constrained", squeeze=False)
+    for axes, dim in zip(panels[0], dims, strict=True):
+        for contender, (label, style) in shown.items():
+            mine = [line for line in lines if int(line["dim"]) == dim and line["contender"] == contender]
+            queries = [int(line["queries"]) for line in mine]
+            ratio, low, high = ([float(line[column]) for line in mine] for column in ("ratio", "low", "high"))
+            axes.plot(queries, ratio, marker="o", ms=3, label=label, **style)
+            if contender == "tide + start":
+                axes.fill_between(queries, low, high, color=style["color"], alpha=0.15, lw=0)
+        axes.axhline(1.0, color="black", lw=0.6)
+        axes.set(xscale="log", yscale="log", xlabel="queries per l_T", title=f"{dim} parameter{'s' if dim > 1 else ''}")
+        axes.set_xticks(queries, [str(q) for q in queries])
+        axes.set_yticks([0.3, 0.5, 0.7, 1.0, 1.5, 2.0], ["0.3", "0.5", "0.7", "1", "1.5", "2"])
+        axes.minorticks_off()
+    panels[0][0].set_ylabel("regret / best static setting's")
+    figure.legend(*panels[0][0].get_legend_handles_labels(), loc="outside upper center", ncols=5, fontsize=8)
+    return figure
+
+
 def film(path: Path, frames: int = 80) -> None:
     """The demo as an animation: what the model believes, what it remembers, what it has forgotten."""
     times, xs = np.linspace(0.0, demo.DURATION, 81), np.linspace(0.0, 1.0, 41)
@@ -200,6 +232,7 @@ FIGURES: dict[str, Callable[[], Figure]] = {
     "alpha": alpha,
     "kernels": kernels,
     "bound": bound,
+    "how-often": how_often,
     "architecture": architecture.architecture,
 }
 DESCRIPTIONS: dict[str, Callable[[], str]] = {"architecture": architecture.description}  # kept in the PNG file

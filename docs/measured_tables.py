@@ -284,6 +284,25 @@ def budget() -> Rows:
     ]
 
 
+def sparse(ending: str) -> Callable[[], Rows]:
+    """A line for each number of parameters and of queries per l_T; tide with its 95 % interval."""
+    columns = [f"{name}{ending}" for name in ("sliding-window", "w-dbo", "tide", "limit")]
+
+    def rows() -> Rows:
+        known = data("sparse").set_index(["dim", "queries", "contender"]).sort_index()
+        cases = data("sparse")[["dim", "queries"]].drop_duplicates().itertuples(index=False)
+        return [
+            [str(dim), str(queries), *(cell(known.loc[(dim, queries, name)]) for name in ["hold the start", *columns])]
+            for dim, queries in cases
+        ]
+
+    def cell(line: pd.Series) -> str:
+        text = f"{line['ratio']:.2f}"
+        return f"**{text}** ({line['low']:.2f} to {line['high']:.2f})" if "tide" in str(line.name) else text
+
+    return rows
+
+
 TABLES = {
     "steps": Table(("steps",), steps(["ebbtide", "ebbtide exact", *PEERS, "LAPACK inverse"])),
     "steps-short": Table(("steps",), steps(["ebbtide", *PEERS])),
@@ -310,4 +329,6 @@ TABLES = {
     "field": Table(("field",), field),
     "inference": Table(("inference",), inference),
     "budget": Table(("budget",), budget),
+    "sparse": Table(("sparse",), sparse("")),
+    "sparse-start": Table(("sparse",), sparse(" + start")),
 }

@@ -6,6 +6,7 @@ from typing import get_args
 from ebbtide.errors import ConfigurationError
 from ebbtide.gp.inference import InferenceMethod
 from ebbtide.gp.kernels import Matern, Stationary, StepDecay
+from ebbtide.gp.mean import MeanMethod
 from ebbtide.gp.standardization import Transform
 from ebbtide.parts.acquisition import UCB, Acquisition, Random
 from ebbtide.parts.staleness import (
@@ -29,6 +30,9 @@ class Algorithm:
 
     `transform="log"` models the logarithms of positive values; `"auto"` chooses between the values, their roots and
     their logarithms by the evidence. With `robust=True`, values that contradict everything around them are left out.
+    `mean` is what the model expects where nothing was measured: the `"average"` of the values, or a `"weighted"` one,
+    in which crowded observations share their weight. An optimizer comes back to good places, so the average
+    may make the unknown look better than it is.
     """
 
     spatial: Stationary = field(default_factory=lambda: Matern(2.5))
@@ -39,6 +43,7 @@ class Algorithm:
     inference: InferenceMethod = "map"
     transform: Transform = "none"
     robust: bool = False
+    mean: MeanMethod = "average"
 
     def __post_init__(self) -> None:
         if not isinstance(self.spatial, Stationary):
@@ -60,6 +65,8 @@ class Algorithm:
             raise ConfigurationError(f'transform={self.transform!r}: choose "none", "log" or "auto"')
         if not isinstance(self.robust, bool):
             raise ConfigurationError(f"robust={self.robust!r}: give True or False")
+        if self.mean not in get_args(MeanMethod):
+            raise ConfigurationError(f'mean={self.mean!r}: choose "average" or "weighted"')
         if self.temporal is None and isinstance(self.staleness, WassersteinBudget):
             raise ConfigurationError(
                 "temporal=None: WassersteinBudget needs a temporal kernel, or no observation becomes stale; "
@@ -69,7 +76,7 @@ class Algorithm:
 
 # Defaults: Matérn-5/2 in space, Matérn-3/2 in time, UCB, the Wasserstein budget, queries at once.
 _REGISTRY = {
-    "tide": Algorithm(transform="auto", robust=True),  # W-DBO, and what live systems need
+    "tide": Algorithm(transform="auto", robust=True, mean="weighted"),  # W-DBO, and what live systems need
     # As published
     "w-dbo": Algorithm(),
     "gp-ucb": Algorithm(temporal=None, staleness=KeepAll()),
@@ -87,7 +94,7 @@ _REGISTRY = {
 }
 
 
-DEFAULT = "w-dbo"  # for a study whose creator names no algorithm
+DEFAULT = "tide"  # for a study whose creator names no algorithm
 
 
 def names() -> list[str]:

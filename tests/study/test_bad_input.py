@@ -137,6 +137,7 @@ def test_construction(options, says):
         lambda: eb.WassersteinBudget(alpha="x"),
         lambda: eb.WassersteinBudget(min_active=2.5),
         lambda: eb.Algorithm(inference="guess"),
+        lambda: eb.Algorithm(mean="median"),
         lambda: eb.Immediate(aim="never"),
     ],
 )

@@ -122,8 +122,9 @@ def test_any_acquisition_with_any_policy(acquisition, staleness, clock):
         eb.Algorithm(spatial=eb.Matern(1.5), temporal=eb.Matern(0.5)),
         eb.Algorithm(inference="mle"),
         eb.Algorithm(timing=eb.Immediate(aim="now")),
+        eb.Algorithm(mean="weighted"),
     ],
-    ids=["ard-se", "matern-half", "mle", "aim-now"],
+    ids=["ard-se", "matern-half", "mle", "aim-now", "weighted-mean"],
 )
 def test_other_kernels_and_inference(algorithm, clock):
     opt = eb.Optimizer(UNIT_SQUARE, direction="maximize", algorithm=algorithm, clock=clock, seed=1)

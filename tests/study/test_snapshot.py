@@ -202,8 +202,9 @@ def test_the_users_own_parts_are_passed_again(tmp_path):
         eb.Algorithm(spatial=eb.SquaredExponential((0.5, 0.5)), temporal=eb.Matern(0.5)),
         eb.Algorithm(acquisition=eb.PI(margin=0.2), staleness=eb.KeepAll(), timing=eb.Immediate(aim="now")),
         eb.Algorithm(temporal=None, staleness=eb.KeepAll(), acquisition=eb.EI(), inference="mle"),
+        eb.Algorithm(mean="weighted"),
     ],
-    ids=["ard", "parts", "static"],
+    ids=["ard", "parts", "static", "weighted-mean"],
 )
 def test_ebbtides_own_parts_are_in_the_file(algorithm, tmp_path):
     opt = eb.Optimizer(UNIT_SQUARE, algorithm=algorithm, seed=0, clock=eb.ManualClock())

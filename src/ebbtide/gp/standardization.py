@@ -12,7 +12,7 @@ a prediction beyond the bound would have no value in the user's unit.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -48,6 +48,10 @@ class Standardization:
         """By median and quartiles, which gross errors hardly move."""
         usual = y[(y >= np.quantile(y, 0.25)) & (y <= np.quantile(y, 0.75))]
         return cls.of(usual, power if is_positive(y) else 1.0)
+
+    def around(self, z: float) -> "Standardization":
+        """The same scale around another mean: the one that is `z` now becomes 0."""
+        return replace(self, mean=self.mean + z * self.scale)
 
     def apply(self, y: Array) -> Array:
         # v − mean may overflow, halves cannot. An outlier of more than 1e100 deviations, told after the scale was

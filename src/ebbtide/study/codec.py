@@ -34,7 +34,7 @@ PARTS: dict[str, Callable[..., Any]] = {
 }
 
 # Fields that stored algorithms did not always have, and what they mean where they are missing.
-ADDED: dict[str, Any] = {"transform": "none", "robust": False}
+ADDED: dict[str, Any] = {"transform": "none", "robust": False, "mean": "average"}
 
 
 def describe(part: Any) -> Any:

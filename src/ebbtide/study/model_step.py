@@ -12,6 +12,7 @@ from ebbtide.errors import ClockWarning, ConfigurationError, EbbtideWarning
 from ebbtide.gp.arrays import Array, Rows
 from ebbtide.gp.inference import MIN_ROWS, Fit, fit
 from ebbtide.gp.likelihood import Hyperparameters
+from ebbtide.gp.mean import weighted_mean
 from ebbtide.gp.posterior import Interval, Moment, Posterior, condition
 from ebbtide.gp.standardization import Standardization, chosen_power, is_positive
 from ebbtide.parts.maximization import maximize, maximize_over
@@ -89,8 +90,12 @@ class ModelStep:
     def _fitted(
         self, start: Hyperparameters, data: Dataset, moments: Array, standardization: Standardization, *, search: bool
     ) -> Fit:
-        self._standardize(data.y, standardization)
         families = (self.algorithm.spatial, self.algorithm.temporal)
+        if self.algorithm.mean == "weighted":
+            z = standardization.apply(data.y)
+            center = weighted_mean(start.kernel(*families), start.noise, data.x, moments, z)
+            standardization = standardization.around(center)
+        self._standardize(data.y, standardization)
         return fit(families, start, (data.x, moments, self.step.z), self.known.prior(), search=search, rng=self.rng)
 
     def _standardize(self, y: Array, standardization: Standardization) -> None:
