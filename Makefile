@@ -60,7 +60,7 @@ test-integrations: .venv-integrations/.installed ## BoTorch and Optuna, in an en
 	.venv-integrations/bin/pytest tests/integrations -W ignore -W error::ebbtide.errors.EbbtideWarning
 
 test-systems: .venv/.installed .venv/.systems ## a few measurements of PostgreSQL, zstd and Redis, which it installs on Debian
-	$(BIN)/pytest tests/systems
+	$(BIN)/pytest tests/smoke
 
 docs: .venv/.docs ## the site, in out/docs; a broken link or an undocumented public name fails
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -d out/doctrees docs out/docs

@@ -137,7 +137,7 @@ def optuna_samplers() -> Rows:
 
 
 def live(name: str) -> Callable[[], Rows]:
-    """A row for each contender of `perf/live.py`, means over the runs. The best static setting is known on even days."""
+    """A row for each contender of `perf/live.py`: means over the runs; of the best static setting on even days only."""
 
     def rows() -> Rows:
         runs = data(name).pivot(index="repeat", columns="contender")

@@ -17,11 +17,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "examples"))
 
-from live_contenders import Default, Ebbtide, Grid, Tpe
+from live_contenders import Default, Ebbtide, Grid
 from live_figure import draw
 from live_grids import GRIDS
 from live_judging import judged
 from live_run import Contender, Journal, Measurement, run
+from live_tpe import Tpe
 from record import RECORD, add_option, record
 from running import DAY, environment, terminated_as_interrupted
 from systems import SYSTEMS, Settings, System
