@@ -72,7 +72,11 @@ def server(argv: Sequence[str], log: Path, ready: Callable[[], bool]) -> Iterato
     """A server that answers when the block begins and has ended when it is left, however it is left."""
     with log.open("wb") as output:
         # A session of its own: Ctrl-C reaches us alone, and we end the server when its clients are done.
-        process = subprocess.Popen(argv, stdout=output, stderr=output, start_new_session=True, **unprivileged())
+        # And if we are killed, the kernel interrupts it.
+        last_will = ["setpriv", "--pdeathsig", "INT", "--"]
+        process = subprocess.Popen(
+            [*last_will, *argv], stdout=output, stderr=output, start_new_session=True, **unprivileged()
+        )
         try:
             _wait_for(ready, process, log)
             yield

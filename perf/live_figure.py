@@ -40,7 +40,7 @@ def draw(path: Path, system: System, space: Space, measured: Sequence[Measuremen
     points = [one for one in static if one.settings == chosen]
     text = ", ".join(f"{name} {value:g}" for name, value in chosen.items())
     axes[0].plot([p.began / 60.0 for p in points], [p.value or 0.0 for p in points], "k+", label=f"best static: {text}")
-    axes[0].set_ylabel(system.unit)
+    axes[0].set_ylabel(system.unit, fontsize="small")
     axes[0].set_ylim(bottom=0.0)
     axes[0].legend(frameon=False, ncols=2, fontsize="small")
     for axis, (knob, log) in zip(axes[1:], knobs.items(), strict=True):
