@@ -16,8 +16,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo quick lint format test coverage test-slow test-minimum test-python test-browser test-integrations \
-  docs dist chaos perf perf-botorch perf-optuna perf-long perf-field perf-variants perf-inference perf-values perf-sparse perf-pace \
-  perf-service perf-resume perf-dashboard soak clean
+  docs dist chaos perf perf-botorch perf-optuna perf-long perf-field perf-variants perf-inference perf-values \
+  perf-sparse perf-pace perf-service perf-resume perf-dashboard perf-live test-systems soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
@@ -58,6 +58,9 @@ test-browser: .venv/.browser ## the dashboard in Chromium; screenshots in out/sc
 
 test-integrations: .venv-integrations/.installed ## BoTorch and Optuna, in an environment of their own
 	.venv-integrations/bin/pytest tests/integrations -W ignore -W error::ebbtide.errors.EbbtideWarning
+
+test-systems: .venv/.installed .venv/.systems ## a few measurements of PostgreSQL, zstd and Redis, which it installs on Debian
+	$(BIN)/pytest tests/smoke
 
 docs: .venv/.docs ## the site, in out/docs; a broken link or an undocumented public name fails
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -d out/doctrees docs out/docs
@@ -108,6 +111,9 @@ perf-resume: .venv/.installed ## how long it takes to open a stored study
 perf-dashboard: .venv/.browser ## the dashboard in Chromium with a study of 100,000 observations
 	$(BIN)/python perf/dashboard.py
 
+perf-live: .venv/.docs .venv/.systems ## PostgreSQL, zstd and Redis under loads that drift: three hours; goes on if interrupted
+	$(BIN)/python -W ignore perf/live.py
+
 soak: .venv/.installed ## 50,000 asks and tells through the service: do memory and response time stay level?
 	$(BIN)/python perf/soak.py
 
@@ -129,6 +135,10 @@ clean: ## remove the environments, out, dist and the caches
 .venv/.browser: .venv/.installed
 	command -v chromium || (apt-get update && apt-get install --yes --no-install-recommends chromium fonts-dejavu-core)
 	$(BIN)/pip install --quiet --editable '.[browser]'
+	touch $@
+
+.venv/.systems: .venv/.installed
+	for system in postgresql zstd-pipe redis-cache; do $(MAKE) -C examples/$$system packages || exit 1; done
 	touch $@
 
 .venv-demo/.installed: pyproject.toml

@@ -133,6 +133,35 @@ def optuna_samplers() -> Rows:
     ]
 
 
+# --- real systems -------------------------------------------------------------------------------------------------
+
+
+def live(name: str) -> Callable[[], Rows]:
+    """A row for each contender of `perf/live.py`: means over the runs; of the best static setting on even days only."""
+
+    def rows() -> Rows:
+        runs = data(name).pivot(index="repeat", columns="contender")
+        return [cells(runs, contender) for contender in data(name)["contender"].unique()]
+
+    def cells(runs: pd.DataFrame, contender: str) -> list[str]:
+        period = "even_days" if runs["all_days"][contender].isna().all() else "all_days"
+        gain = runs[period][contender] / runs[period]["default"] - 1.0
+        failed = runs["failed"][contender].sum() / runs["measured"][contender].sum()
+        above = "–" if contender == "default" else over_runs(100.0 * gain, " %")
+        means = [over_runs(runs[column][contender]) for column in ("all_days", "even_days")]
+        return [contender, *means, above, f"{100.0 * failed:.0f} %"]
+
+    return rows
+
+
+def over_runs(values: pd.Series, unit: str = "") -> str:
+    """Mean and standard error over the runs."""
+    if values.isna().all():
+        return "–"
+    error = "" if len(values) < 2 else f" ± {values.sem():,.1f}"
+    return f"{values.mean():,.1f}{error}{unit}"
+
+
 # --- the paper ----------------------------------------------------------------------------------------------------
 
 
@@ -331,4 +360,5 @@ TABLES = {
     "budget": Table(("budget",), budget),
     "sparse": Table(("sparse",), sparse("")),
     "sparse-start": Table(("sparse",), sparse(" + start")),
+    **{path.stem: Table((path.stem,), live(path.stem)) for path in sorted(DATA.glob("live-*.csv"))},
 }

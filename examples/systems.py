@@ -1,0 +1,107 @@
+"""The examples with real systems: how each is started, measured, and set if nobody tunes it.
+
+    python examples/systems.py postgresql --minutes 15
+
+tunes one with `ebbtide tune`; `make run` in its folder installs what it needs and calls this.
+"""
+
+import argparse
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+FOLDERS = ("postgresql", "zstd-pipe", "redis-cache")
+sys.path[:0] = [str(HERE), *(str(HERE / folder) for folder in FOLDERS)]
+
+import start_cache
+import start_pipe
+import start_postgresql
+from running import environment, terminated_as_interrupted
+
+Settings = dict[str, float]
+
+
+@dataclass(frozen=True)
+class System:
+    """A real system with some settings, and a script that prints how well it does under them: more is better."""
+
+    name: str
+    unit: str
+    started: Callable[[], AbstractContextManager[dict[str, str]]]
+    script: str
+    default: Settings
+
+    @property
+    def folder(self) -> Path:
+        return HERE / self.name
+
+    @property
+    def space(self) -> Path:
+        return self.folder / "space.toml"
+
+    def command(self, *options: str) -> list[str]:
+        """The measuring script, with `{name}` where a setting belongs."""
+        settings = [word for name in self.default for word in (f"--{name.replace('_', '-')}", f"{{{name}}}")]
+        return [sys.executable, str(self.folder / self.script), *settings, *options]
+
+
+SYSTEMS = {
+    system.name: system
+    for system in (
+        System(
+            "postgresql",
+            "transactions/s within 30 ms",
+            start_postgresql.started,
+            "measure_pool.py",
+            {"pool": 10, "work_mem": 4096},  # a common pool; PostgreSQL's own default
+        ),
+        System("zstd-pipe", "MB/s", start_pipe.started, "measure_pipe.py", {"level": 3, "window": 21}),  # zstd's own
+        System("redis-cache", "right answers/s", start_cache.started, "measure_cache.py", {"ttl": 1000.0, "block": 1}),
+    )
+}
+
+
+def tune(system: System, minutes: float, out: Path) -> None:
+    """Tune a system for some minutes, or until Ctrl-C; then write the report."""
+    out.mkdir(parents=True, exist_ok=True)
+    database, report = out / "study.db", out / "report.html"
+    default = ",".join(f"{name}={json.dumps(value)}" for name, value in system.default.items())
+    ebbtide = [sys.executable, "-m", "ebbtide"]
+    study = ["--storage", f"sqlite:///{database}", "--name", system.name, "--space", str(system.space)]
+    live = ["--explore", "20%", "--baseline", default, "--baseline-every", "20", "--timeout", "20s"]
+    tuning = [*ebbtide, "tune", *study, "--direction", "maximize", *live, "--", *system.command()]
+    with system.started() as variables, environment(variables):
+        print(f"{system.name}: {system.unit}; Ctrl-C stops", flush=True)
+        process = subprocess.Popen(tuning, start_new_session=True)
+        try:
+            with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
+                process.wait(60.0 * minutes)
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.wait()
+    subprocess.run([*ebbtide, "report", str(database), "--out", str(report)], check=True)
+    print(f"open {report}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("system", choices=SYSTEMS)
+    parser.add_argument("--minutes", type=float, default=15.0)
+    parser.add_argument(
+        "--out", type=Path, help="folder for the study and the report  [default: out, beside space.toml]"
+    )
+    options = parser.parse_args()
+    system = SYSTEMS[options.system]
+    with terminated_as_interrupted():
+        tune(system, options.minutes, options.out or system.folder / "out")
+
+
+if __name__ == "__main__":
+    main()
