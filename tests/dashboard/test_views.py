@@ -148,7 +148,7 @@ def test_a_view_changes_nothing(story, tmp_path):
 
 def test_a_followed_study_asks_what_it_would_ask_alone_and_its_views_keep_up(tmp_path):
     """Another connection writes; after every few steps the views must be those of a viewer that starts anew."""
-    alone = eb.Optimizer({"x": eb.Float(0.0, 1.0)}, clock=eb.ManualClock(), seed=3, n_initial=3)
+    alone = eb.Optimizer({"x": eb.Float(0.0, 1.0)}, algorithm="w-dbo", clock=eb.ManualClock(), seed=3, n_initial=3)
     followed = made(tmp_path / "s.db", steps=0, close=False)
     with closing(followed), looking_at(tmp_path / "s.db") as views:
         for number in range(4):

@@ -12,7 +12,7 @@ def test_an_optimizer_says_what_it_is():
     opt = eb.Optimizer({"power": eb.Float(1.0, 9.0), "n": eb.Int(1, 3)}, direction="maximize", clock=eb.ManualClock())
     opt.tell(opt.ask(), 1.0)
     opt.ask()
-    assert repr(opt) == "<Optimizer: maximize over power, n by w-dbo; 2 asked, 1 told, 1 active>"
+    assert repr(opt) == "<Optimizer: maximize over power, n by tide; 2 asked, 1 told, 1 active>"
     mine = eb.Optimizer(TINY, algorithm=eb.Algorithm(acquisition=eb.EI()))
     assert repr(mine) == "<Optimizer: minimize over x by a custom algorithm; 0 asked, 0 told, 0 active>"
 

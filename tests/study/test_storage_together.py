@@ -36,7 +36,7 @@ from ebbtide.study.storage import Storage, database
 
 def test_two_optimizers_of_one_study_learn_from_each_other(tmp_path):
     clock, asked = eb.ManualClock(), []
-    alone = study("w-dbo")
+    alone = study("tide")
     one, other = (
         eb.Optimizer(MIXED, clock=clock, seed=11, n_initial=4, storage=url(tmp_path / "s.db"), name="edge")
         for _ in range(2)

@@ -73,14 +73,17 @@ def define(
 ) -> Definition:
     """A definition from the user's arguments; without a seed, a random one is drawn. `live` is for LiveOptions."""
     searched = space if isinstance(space, Space) else Space(space)
+    options = LiveOptions.of(searched, **live)
+    # What is asked first is asked instead of points that fill the space.
+    usual = len(options.start) or 2 * (searched.dim + 1)
     return Definition(
         space=searched,
         direction=direction,
         algorithm=checked_algorithm(algorithms.DEFAULT if algorithm is None else algorithm),
         clock=codec.describe_clock(SystemClock() if clock is None else clock),
         seed=int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed,
-        n_initial=2 * (searched.dim + 1) if n_initial is None else n_initial,
-        live=LiveOptions.of(searched, **live),
+        n_initial=usual if n_initial is None else n_initial,
+        live=options,
     )
 
 

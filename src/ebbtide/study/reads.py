@@ -9,6 +9,7 @@ from ebbtide.gp.arrays import Mask
 from ebbtide.records import Model, Observation
 from ebbtide.study.active import Dataset
 from ebbtide.study.engine import Engine
+from ebbtide.study.gain import Gain, gain
 from ebbtide.study.log import Log
 
 
@@ -64,6 +65,11 @@ class StudyReads:
         hyper = self._engine.hyper
         timescale = {} if hyper.timescale is None else {"timescale": hyper.timescale}
         return {"scale": hyper.scale, "lengthscale": hyper.lengthscale} | timescale | {"noise": hyper.noise}
+
+    @property
+    def gain(self) -> Gain | None:
+        """How much better the holds are than the baseline, with a 95 % interval; None while too little was measured."""
+        return gain(self._log.history(), self._engine.definition.direction)
 
     @property
     def guards(self) -> dict[str, int]:
