@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 .DEFAULT_GOAL := help
 .PHONY: help demo quick lint format test coverage test-slow test-minimum test-python test-browser test-integrations \
   docs dist chaos perf perf-botorch perf-optuna perf-long perf-field perf-variants perf-inference perf-values \
-  perf-sparse perf-pace perf-service perf-resume perf-dashboard perf-live test-systems soak clean
+  perf-caution perf-sparse perf-pace perf-service perf-resume perf-dashboard perf-live test-systems soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
@@ -95,6 +95,9 @@ perf-inference: .venv/.installed ## maximum likelihood or maximum a posteriori: 
 
 perf-values: .venv/.installed ## tide against w-dbo: clean values, multiples, outliers, a jump
 	$(BIN)/python perf/values.py
+
+perf-caution: .venv/.installed ## failures that teach, and recommendations that hold: how many asks fail, what is recommended
+	$(BIN)/python perf/caution.py
 
 perf-sparse: .venv/.installed ## few queries per l_T: how often must one ask?
 	$(BIN)/python perf/sparse.py --jobs $(JOBS)
