@@ -164,9 +164,11 @@ class _Rounds:
         """Look at the study now and then; in between, what was seen gets older."""
         started = self.monotonic()
         if started >= self._next_look:
+            first = self._looked == -math.inf  # slow only because it imports
             self.status = looked(self.study, self.status)
             self._looked = self.monotonic()
-            self._next_look = self._looked + max(LOOK_EVERY, (self._looked - started) / LOOK_SHARE)
+            pause = LOOK_EVERY if first else max(LOOK_EVERY, (self._looked - started) / LOOK_SHARE)
+            self._next_look = self._looked + pause
         self.status = replace(self.status, age=self.monotonic() - self._looked)
 
 

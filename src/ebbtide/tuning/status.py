@@ -36,13 +36,13 @@ class Status:
 def line(status: Status, width: int) -> str:
     """A status in one line of at most `width` characters."""
     parts = ["  ".join(filter(None, [_number(status), _now(status)]))]
+    if status.gain is not None:  # first, because a narrow terminal cuts the end
+        parts.append(f"gain over baseline {in_words(status.gain)}")
     if status.nothing_known:
         parts.append("nothing is known yet")
     elif status.best is not None:
         when = "now" if status.age < STALE else f"{status.age:.0f} s ago"
         parts.append(f"best {when}: {_believed(status.best)}")
-    if status.gain is not None:
-        parts.append(f"gain over baseline {in_words(status.gain)}")
     if status.failed:
         parts.append(": ".join(filter(None, [f"{status.failed} failed", status.problem])))
     text = "   ".join(parts)
