@@ -82,7 +82,7 @@ def defining(command: Command) -> Command:
     for option in (
         click.option(
             "--on-failure",
-            metavar="WORD|NUMBER",
+            metavar="VALUE",
             help="What a failure counts as: worst (of the active values), ignore, or a value.  [default: worst]",
         ),
         click.option("--move-cost", type=float, metavar="COST", help="Cost of moving one parameter across its range."),
