@@ -399,6 +399,25 @@ def test_a_service_can_be_tuned_too(folder, service):
     client.close()
 
 
+@pytest.mark.slow
+def test_the_gain_and_the_warnings_are_read_from_a_service_too(service):
+    setting = {"x": 0.5}
+    with eb.Client(service.url, "a-long-secret") as client:
+        study = client.create("gained", SMALL, seed=0, explore=0.25, baseline=setting, baseline_every=4, start=setting)
+        alone = client.create("alone", SMALL, baseline=setting)
+        assert study.warnings == []
+        for _ in range(24):
+            trial = study.ask()
+            study.tell(trial, abs(trial.params["x"] - 0.25))
+        assert study.told == 24
+        gain = study.gain
+        assert gain.baseline == pytest.approx(0.25)
+        assert gain.comparisons >= 3
+        (said,) = alone.warnings
+        assert said.startswith("There is a baseline")
+        assert client.create("plain", SMALL).gain is None
+
+
 @pytest.mark.parametrize(
     ("options", "command", "says"),
     [

@@ -81,7 +81,7 @@ def tune(
 def _signals_as_ctrl_c() -> Iterator[None]:
     """A service manager, or a terminal that is closed, stops it as cleanly as Ctrl-C does; `nohup` still works."""
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    heard = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
+    heard = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
     for number in heard:
         signal.signal(number, _interrupt)
     try:
