@@ -28,7 +28,7 @@ from running import DAY, environment, terminated_as_interrupted
 from systems import SYSTEMS, Settings, System
 
 from ebbtide import tuning
-from ebbtide.cli.studies import space_of
+from ebbtide.cli.described import space_of
 
 GRID = "grid"
 TIMEOUT = 20.0  # seconds for a measurement

@@ -34,6 +34,7 @@ from ebbtide.records import Observation, Recommendation, Trial
 from ebbtide.space import Parameter, Space
 from ebbtide.study import tells
 from ebbtide.study.definition import Direction, check_same
+from ebbtide.study.gain import Gain, gain
 from ebbtide.study.live import WORDS, LiveOptions
 
 PASSING = (429, 502, 503, 504)  # temporary: worth trying again
@@ -266,6 +267,24 @@ class RemoteStudy:
     def history(self) -> list[Observation]:
         """Everything told, in the order told."""
         return list(self.observations())
+
+    @property
+    def told(self) -> int:
+        """How many observations were ever told."""
+        count: int = self.describe()["told"]
+        return count
+
+    @property
+    def gain(self) -> Gain | None:
+        """How much better the holds are than the baseline, as in `Optimizer.gain`; computed here, from the history."""
+        described = self.describe()
+        return None if described["baseline"] is None else gain(self.observations(), described["direction"])
+
+    @property
+    def warnings(self) -> list[str]:
+        """What you should know, in plain sentences, as in `Optimizer.warnings`."""
+        said: list[str] = self.state()["warnings"]
+        return said
 
     def state(self) -> dict[str, Any]:
         """What the model believes: hyperparameters, sizes, guards."""

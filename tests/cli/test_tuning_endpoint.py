@@ -1,5 +1,6 @@
 """One evaluation by an endpoint: its value, what may go wrong, and that it has no more than its time."""
 
+import os
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -50,6 +51,11 @@ class Endpoint(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def ago(self):
+        """How long ago a file was written."""
+        written = os.stat(parse_qs(urlsplit(self.path).query)["file"][0]).st_mtime
+        self._answer(200, str(time.time() - written).encode())
 
     def broken(self):
         self._answer(500, b"1.0")
@@ -202,3 +208,22 @@ def test_a_command_may_set_what_an_endpoint_measures(host, tmp_path):
     assert evaluator(["echo", "{power}"], None, AMPLE)({"power": 4}).value == 4.0
     failing = evaluator(["sh", "-c", "exit 2"], f"{host}/number", AMPLE)
     assert failing({}).problem == "exit code 2"
+
+
+def test_a_pause_between_applying_and_measuring(host, tmp_path, monkeypatch):
+    """It does not count against the time limit."""
+    applied = tmp_path / "applied"
+    evaluate = evaluator(["sh", "-c", 'echo {x} > "$0"', str(applied)], f"{host}/ago?file={applied}", AMPLE, settle=0.3)
+    outcome = evaluate({"x": 1.5})
+    assert applied.read_text() == "1.5\n"
+    assert outcome.value > 0.29  # the clock of a file system ticks a few times in 10 ms
+    assert outcome.seconds > 0.3
+    naps: list[float] = []
+    monkeypatch.setattr(time, "sleep", naps.append)
+    longer = 100 * AMPLE
+    failing = evaluator(["false"], f"{host}/number", AMPLE, settle=longer)
+    assert failing({}).problem == "exit code 1"
+    assert naps == []
+    unhurried = evaluator(["true"], f"{host}/number", AMPLE, settle=longer)
+    assert unhurried({}).value == 2.5
+    assert naps == [longer]

@@ -13,7 +13,9 @@ from helpers.tuning import AMPLE
 
 import ebbtide as eb
 from ebbtide.errors import ConfigurationError, NumericalError, ObservationError, ServiceError, StorageError
-from ebbtide.tuning import Outcome, Status, check, duration, evaluator, line, tune
+from ebbtide.study.gain import Gain
+from ebbtide.tuning import Outcome, Status, check, duration, evaluator, line, looked, summary, tune
+from ebbtide.tuning.status import in_words
 
 pytestmark = pytest.mark.usefixtures("little_grace")
 
@@ -43,18 +45,20 @@ class Study:
         if self.troubles and (error := self.troubles.pop(0)):
             raise error
 
-    def ask(self):
+    def ask(self, *, lease=None):
         self._trouble()
         self.asked += 1
         return eb.Trial(str(self.asked), {"x": 0.5}, 0.0)
 
-    def tell(self, trial, value=None, *, failed=False):
+    def tell(self, trial, value=None, *, failed=False, abandoned=False):
         self._trouble()
         if value is not None and value > 1e6:
             raise ObservationError(f"value={value!r} is too much")
-        self.told.append((trial.id, "failed" if failed else value))
+        self.told.append((trial.id, "failed" if failed else "abandoned" if abandoned else value))
 
     def recommend(self):
+        if not any(isinstance(outcome, float) for _, outcome in self.told):
+            raise eb.NothingKnownError("nothing was told")
         self.looks.append(self.hours.now)
         self.hours.now += self.looking
         if len(self.looks) == 2:
@@ -100,7 +104,8 @@ def test_failures_are_told_and_counted():
     assert [s.outcome.value for s in shown] == [None, 2.0, None, 3.0]
     assert shown[1].problem == "broken"
     assert shown[3].problem == shown[2].outcome.problem == "value=10000000.0 is too much"
-    assert shown[0].best is None  # nothing is known yet
+    assert shown[0].best is None
+    assert [s.nothing_known for s in shown] == [True, False, False, False]
     assert shown[1].best.params == {"x": 0.25}
 
 
@@ -111,10 +116,11 @@ def test_the_best_is_looked_up_now_and_then_whatever_that_does():
     assert len(study.looks) == 3
     assert all(after - before >= 1.0 for before, after in pairwise(study.looks))
     assert [s.best is None for s in shown] == [False] * 4 + [True] * 4 + [False] * 4
+    assert [s.age for s in shown] == pytest.approx([0.0, 0.3, 0.6, 0.9] * 3)
     hours = Hours()
     slow = Study(hours, looking=3.0)
     run(slow, hours, [(1, 1.0)] * 40)
-    assert len(slow.looks) == 2  # a tenth of the time
+    assert len(slow.looks) == 3  # a tenth of the time, after the first
 
 
 def test_what_may_pass_is_waited_for_and_nothing_is_lost():
@@ -162,14 +168,14 @@ def test_other_errors_of_the_study_end_the_loop():
 
 
 @pytest.mark.parametrize("stopped", [KeyboardInterrupt, SystemExit, RuntimeError])
-def test_a_trial_that_is_called_off_has_failed(stopped):
+def test_a_trial_that_is_called_off_is_abandoned(stopped):
     def evaluate(params):
         raise stopped
 
     study = Study()
     with pytest.raises(stopped):
         tune(study, evaluate, every=None, show=print)
-    assert study.told == [("1", "failed")]
+    assert study.told == [("1", "abandoned")]
     study.troubles = [None, StorageError("full")]
     with pytest.raises(stopped):  # and without waiting for the disk
         tune(study, evaluate, every=None, show=print)
@@ -184,7 +190,89 @@ def test_ctrl_c_while_a_trial_waits_for_its_moment():
     study.clock = Impatient()  # type: ignore[attr-defined]
     with pytest.raises(KeyboardInterrupt):
         tune(study, pytest.fail, every=None, show=print)  # type: ignore[arg-type]
-    assert study.told == [("1", "failed")]
+    assert study.told == [("1", "abandoned")]
+
+
+def stored(clock, **options):
+    return eb.Optimizer({"x": eb.Float(0.0, 1.0)}, clock=clock, seed=0, **options)
+
+
+def test_what_a_killed_loop_left_behind_is_abandoned_once_its_lease_is_over():
+    clock = eb.ManualClock(start=100.0)
+    opt = stored(clock)
+    for lease in (40.0, 40.0, 60.0, None):  # the first two are of a loop with our lease
+        opt.ask(lease=lease)
+        clock.advance(30.0)
+    shown: list[Status] = []
+
+    def evaluate(params):
+        clock.advance(5.0)
+        return Outcome(1.0, None, 5.0)
+
+    tune(opt, evaluate, every=None, show=shown.append, stop_after=1, lease=40.0)
+    assert [(o.trial_id, o.abandoned) for o in opt.history] == [("0", True), ("1", True), ("4", False)]
+    assert [trial.id for trial in opt.pending_trials] == ["2", "3"]  # somebody may still tell them
+    opt.ask(lease=40.0)
+    tune(opt, evaluate, every=None, show=shown.append, stop_after=1, lease=40.0)
+    assert [trial.id for trial in opt.pending_trials] == ["2", "3", "5"]  # another loop may be at it
+    for _ in range(9):
+        tune(opt, evaluate, every=None, show=shown.append, stop_after=1, lease=40.0)
+    assert [trial.id for trial in opt.pending_trials] == ["2", "3"]
+    assert all(o.value == 1.0 or o.abandoned for o in opt.history)
+
+
+def test_the_count_goes_on_from_what_was_told_before():
+    clock = eb.ManualClock()
+    opt = stored(clock)
+    shown: list[Status] = []
+    for _ in range(2):
+        tune(opt, lambda params: Outcome(1.0, None, 0.0), every=None, show=shown.append, stop_after=2)
+    assert [line(s, 80).partition(" ")[0] for s in shown] == ["#1", "#2", "#3", "#4"]
+
+
+def test_what_each_trial_is_for_and_the_gain_over_the_baseline():
+    clock = eb.ManualClock()
+    opt = stored(clock, start={"x": 0.9}, explore=0.25, baseline={"x": 0.9}, baseline_every=4, direction="maximize")
+    shown: list[Status] = []
+    hours = Hours()
+
+    def evaluate(params):
+        clock.advance(1.0)
+        hours.now += 2.0
+        return Outcome(10.0 - 10.0 * abs(params["x"] - 0.5), None, 1.0)
+
+    tune(opt, evaluate, every=None, show=shown.append, stop_after=40, sleep=hours.sleep, monotonic=hours)
+    lines = [line(s, 1000) for s in shown]
+    assert lines[0].startswith("#1 start  x=0.9 → 6")
+    words = [text.split()[1] for text in lines]
+    assert {"start", "probe", "hold", "baseline"} == set(words)
+    assert words == [{"explore": "probe"}.get(o.kind, o.kind) for o in opt.history]
+    assert "gain over baseline" not in lines[5]
+    gain = opt.gain
+    assert gain is not None
+    assert gain.baseline == pytest.approx(6.0)
+    mean, low, high = gain.relative
+    assert 0.0 < low <= mean <= high < 0.7  # 10 instead of 6 at best
+    assert f"gain over baseline +{100 * mean:.0f} % (+{100 * low:.0f} … +{100 * high:.0f} %)" in lines[-1]
+    said = summary(looked(opt, shown[-1]))
+    for word, text in zip(("Best now", "Held last"), said[:2], strict=True):
+        found = re.match(rf"{word}: x=([\d.]+)", text)
+        assert found is not None
+        assert float(found[1]) == pytest.approx(0.5, abs=0.05)
+    assert said[2] == f"Gain over the baseline: {in_words(gain)}, from {gain.comparisons} comparisons."
+
+
+@pytest.mark.parametrize(
+    ("gain", "text"),
+    [
+        (Gain(1.2, 0.4, 1.9, 10.0, 7), "+12 % (+4 … +19 %)"),
+        (Gain(-0.11, -0.2, -0.02, 10.0, 7), "-1.1 % (-2.0 … -0.2 %)"),
+        (Gain(1.5, 0.5, 2.5, -10.0, 7), "+15 % (+5 … +25 %)"),  # better by a size of the baseline's value
+        (Gain(0.25, -0.5, 1.0, 0.0, 7), "+0.25 (-0.5 … +1)"),
+    ],
+)
+def test_a_gain_in_words(gain, text):
+    assert in_words(gain) == text
 
 
 def test_ctrl_c_between_two_evaluations():
@@ -226,7 +314,7 @@ def test_a_real_command_on_the_systems_clock(tmp_path):
     tune(opt, evaluator(argv, None, AMPLE), every=0.01, show=lambda s: lines.append(line(s, 100)), stop_after=8)
     assert [o.value for o in opt.history] == [o.params["power"] for o in opt.history]
     assert len(lines) == 8
-    assert lines[-1].startswith("#8  power=")
+    assert lines[-1].startswith("#8 probe  power=")
     assert "best now: power=" in lines[-1]
 
 
@@ -240,12 +328,12 @@ opt = eb.Optimizer({"x": eb.Float(0.0, 1.0)}, seed=0)
 try:
     tune(opt, evaluator(json.loads(sys.argv[1]), None, 1000.0), every=1.0, show=print)
 except KeyboardInterrupt:
-    print(json.dumps([observation.failed for observation in opt.history]))
+    print(json.dumps([observation.abandoned for observation in opt.history]))
 """
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_the_command_and_tells_that_it_failed(lifeline):
+def test_ctrl_c_ends_the_command_and_tells_that_it_was_called_off(lifeline):
     command = json.dumps(lifeline.holding("sleep 1000 & sleep 1000"))
     loop = subprocess.Popen([sys.executable, "-c", INTERRUPTED, command], stdout=subprocess.PIPE, text=True)
     with loop:
@@ -267,7 +355,7 @@ def test_a_status_line():
     status = Status(
         count=123, failed=2, trial=TRIAL, outcome=Outcome(4.52, None, 1.0), best=BEST, problem="exit code 1"
     )
-    full = "#123  power=3.21 width=4 codec=a b fast=true → 4.52   best now: power=12346 width=4, 4.80 ± 0.21"
+    full = "#123 probe  power=3.21 width=4 codec=a b fast=true → 4.52   best now: power=12346 width=4, 4.80 ± 0.21"
     full += "   2 failed: exit code 1"
     assert line(status, 200) == line(status, len(full)) == full
     assert line(status, 20) == full[:19] + "…"
@@ -277,7 +365,12 @@ def test_a_status_line():
 def test_other_status_lines():
     assert line(Status(), 80) == "#0"
     failed = Status(count=1, failed=1, trial=TRIAL, outcome=Outcome(None, "boo", 1.0), problem="boo")
-    assert line(failed, 80) == "#1  power=3.21 width=4 codec=a b fast=true → failed   1 failed: boo"
+    assert line(failed, 80) == "#1 probe  power=3.21 width=4 codec=a b fast=true → failed   1 failed: boo"
+    unknown = Status(before=4, count=1, trial=TRIAL, outcome=Outcome(None, "boo", 1.0), nothing_known=True)
+    assert line(unknown, 90) == "#5 probe  power=3.21 width=4 codec=a b fast=true → failed   nothing is known yet"
+    assert line(Status(best=BEST, age=0.9), 80) == "#0   best now: power=12346 width=4, 4.80 ± 0.21"
+    assert line(Status(best=BEST, age=12.3), 80) == "#0   best 12 s ago: power=12346 width=4, 4.80 ± 0.21"
+    assert summary(Status(nothing_known=True)) == ["Nothing is known yet: no evaluation has given a value."]
     assert (
         line(Status(count=3, trial=TRIAL, trouble="full; trying again in 1 s"), 80) == "#3  full; trying again in 1 s"
     )

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from ebbtide import tuning
-from ebbtide.cli.studies import space_of
+from ebbtide.cli.described import space_of
 
 ROOT = Path(__file__).parents[2]
 for folder in ("perf", "examples", "docs"):

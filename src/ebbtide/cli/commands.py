@@ -1,6 +1,7 @@
 """The commands and their options; the modules beside this one do the work."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -18,7 +19,6 @@ from ebbtide.cli.options import (
     under_protocol,
 )
 from ebbtide.experiments import Protocol
-from ebbtide.study.definition import Direction
 from ebbtide.version import __version__
 
 
@@ -228,14 +228,13 @@ def upgrade(file: str, no_copy: bool) -> None:
 @NAME
 @defining
 @TOKEN
-def create(
-    storage: str, name: str, space: Path, direction: Direction, algorithm: str, seed: int | None, token: str | None
-) -> None:
+def create(storage: str, name: str, space: Path, token: str | None, **said: Any) -> None:
     """Create a study; if it exists, check that it is defined in the same way."""
     from ebbtide.cli import studies
+    from ebbtide.cli.described import described
 
     with clearly():
-        studies.define(storage, token, name, studies.space_of(space), direction, algorithm, seed).close()
+        studies.define(storage, token, name, *described(space, said)).close()
         studies.show({"name": name})
 
 
@@ -259,7 +258,8 @@ def ask(storage: str, name: str, n: int | None, lease: float | None, token: str 
 @click.option("--id", "trial_id", metavar="ID", help="ID of the trial.")
 @click.option("--params", metavar="JSON", help="Parameters that were measured without a trial.")
 @click.option("--value", type=float, help="Measured value.")
-@click.option("--failed", is_flag=True, help="The evaluation failed: there is no value.")
+@click.option("--failed", is_flag=True, help="The evaluation failed, which counts against the setting.")
+@click.option("--abandoned", is_flag=True, help="The evaluation was called off, which says nothing about the setting.")
 @click.option(
     "--time",
     type=float,
@@ -275,15 +275,16 @@ def tell(
     params: str | None,
     value: float | None,
     failed: bool,
+    abandoned: bool,
     time: float | None,
     key: str | None,
     token: str | None,
 ) -> None:
-    """Record a measured value, or that the evaluation failed."""
+    """Record a measured value, or that the evaluation failed or was called off."""
     from ebbtide.cli import studies
 
     with clearly():
-        studies.tell(storage, name, token, trial_id, params, value, failed, time, key)
+        studies.tell(storage, name, token, trial_id, params, value, failed, abandoned, time, key)
 
 
 @ebbtide.command(short_help="Print the best parameters now.")
@@ -310,6 +311,9 @@ def recommend(storage: str, name: str, token: str | None) -> None:
 @click.option("--every", metavar="TIME", help="Time from one start to the next: 10s, 500ms, 2m.  [default: no pause]")
 @click.option("--timeout", default="30s", metavar="TIME", help="Time after which an evaluation has failed.")
 @click.option("--metric-url", metavar="URL", help="Read the value from this URL, not from the command's output.")
+@click.option(
+    "--settle", metavar="TIME", help="Pause between the command, which applies the parameters, and reading the URL."
+)
 @click.option("--trials", type=click.IntRange(min=1), help="Stop after this many trials.  [default: never]")
 @TOKEN
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
@@ -317,24 +321,26 @@ def tune(
     storage: str,
     name: str,
     space: Path,
-    direction: Direction,
-    algorithm: str,
-    seed: int | None,
     every: str | None,
     timeout: str,
     metric_url: str | None,
+    settle: str | None,
     trials: int | None,
     token: str | None,
     command: tuple[str, ...],
+    **said: Any,
 ) -> None:
     """Run COMMAND again and again, with {NAME} replaced by each parameter's value, until Ctrl-C.
 
     The last line that it prints is the value. A command that fails, hangs or prints something else is a failed
     evaluation. The same call continues where the last one stopped.
     """
-    from ebbtide.cli import tuning
+    from ebbtide.cli import studies, tuning
+    from ebbtide.cli.described import described
 
     with clearly():
-        tuning.tune(
-            storage, name, token, space, direction, algorithm, seed, every, timeout, metric_url, trials, command
-        )
+        searched, options = described(space, said)
+        pace = tuning.Pace.of(every, timeout, settle)
+        tuning.check(searched, command, metric_url, pace)
+        study = studies.define(storage, token, name, searched, options)
+        tuning.tune(study, name, command, metric_url, pace, trials)

@@ -78,29 +78,57 @@ TOKEN = click.option(
 
 
 def defining(command: Command) -> Command:
-    """Options that define a study."""
+    """Options that define a study; those that are left out are the file's, or the default."""
     for option in (
+        click.option(
+            "--on-failure",
+            metavar="VALUE",
+            help="What a failure counts as: worst (of the active values), ignore, or a value.  [default: worst]",
+        ),
+        click.option("--move-cost", type=float, metavar="COST", help="Cost of moving one parameter across its range."),
+        click.option(
+            "--limit",
+            multiple=True,
+            metavar="NAME=DISTANCE",
+            help="How far a parameter may move in one step; repeat the option for others.",
+        ),
+        click.option(
+            "--baseline-every",
+            type=click.IntRange(min=2),
+            metavar="N",
+            help="The baseline is one in N asks.  [default: 20]",
+        ),
+        click.option("--baseline", metavar="SETTING", help="Setting that you would use otherwise, for comparison."),
+        click.option(
+            "--start",
+            multiple=True,
+            metavar="SETTING",
+            help="Setting to ask first, such as pool=10,codec=a; repeat the option for others.",
+        ),
+        click.option(
+            "--explore",
+            metavar="SHARE",
+            help="Share of the asks that probe, such as 20%; the others hold the best setting.  [default: 100%]",
+        ),
         click.option("--seed", type=click.IntRange(min=0), help="Seed that makes the queries repeatable."),
         click.option(
             "-a",
             "--algorithm",
-            default="w-dbo",
             type=click.Choice(algorithms.names()),
             metavar="NAME",
-            help="Algorithm that chooses the queries.",
+            help=f"Algorithm that chooses the queries.  [default: {algorithms.DEFAULT} for a new study]",
         ),
         click.option(
             "--direction",
-            default="minimize",
             type=click.Choice(["minimize", "maximize"]),
-            help="Which values are better.",
+            help="Which values are better.  [default: minimize]",
         ),
         click.option(
             "--space",
             required=True,
             type=click.Path(path_type=Path, exists=True, dir_okay=False),
             metavar="FILE",
-            help="TOML or JSON file with a table for each parameter: type, low, high, log, choices.",
+            help="TOML or JSON file with a table for each parameter, and one named study for the options below.",
         ),
     ):
         command = option(command)

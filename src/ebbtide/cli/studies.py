@@ -1,19 +1,16 @@
 """`ebbtide create`, `ask`, `tell`, `recommend`: a study in a file or on a service, in the service's JSON."""
 
 import json
-import tomllib
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import click
 
 from ebbtide import wire
 from ebbtide.client import Client, RemoteStudy
-from ebbtide.errors import ConfigurationError, SpaceError
+from ebbtide.errors import ConfigurationError
 from ebbtide.optimizer import Optimizer
 from ebbtide.space import Space
-from ebbtide.study.definition import Direction
 
 
 def is_service(storage: str) -> bool:
@@ -25,29 +22,17 @@ def opened(storage: str, name: str, token: str | None) -> Optimizer | RemoteStud
     return Client(storage, token).study(name) if is_service(storage) else Optimizer.open(storage, name)
 
 
-def space_of(path: Path) -> Space:
-    """The space that a TOML or JSON file describes: a table for each parameter, as the service takes it."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        description = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except (OSError, ValueError) as error:
-        raise SpaceError(f"{path} cannot be read as {path.suffix.lstrip('.') or 'toml'}: {error}") from error
-    return Space.from_json(description)
-
-
 def define(
     storage: str,
     token: str | None,
     name: str,
     space: Space,
-    direction: Direction,
-    algorithm: str,
-    seed: int | None,
+    options: dict[str, Any],
 ) -> Optimizer | RemoteStudy:
-    """A new study, or the existing one if it is defined in the same way."""
+    """A new study, or the existing one if it is defined in the same way; `options` as `eb.Optimizer` takes them."""
     if not is_service(storage):
-        return Optimizer(space, direction=direction, algorithm=algorithm, seed=seed, storage=storage, name=name)
-    return Client(storage, token).create_or_open(name, space, direction=direction, algorithm=algorithm, seed=seed)
+        return Optimizer(space, storage=storage, name=name, **options)
+    return Client(storage, token).create_or_open(name, space, **options)
 
 
 def show(answer: Any) -> None:
@@ -70,6 +55,7 @@ def tell(
     params: str | None,
     value: float | None,
     failed: bool,
+    abandoned: bool,
     time: float | None,
     key: str | None,
 ) -> None:
@@ -77,7 +63,7 @@ def tell(
         raise ConfigurationError("give either --id (of a trial) or --params (as JSON)")
     with closing(opened(storage, name, token)) as study:
         told = study.trial(trial_id) if trial_id is not None else _parsed(params or "")
-        study.tell(told, value, failed=failed, time=time, key=key)
+        study.tell(told, value, failed=failed, abandoned=abandoned, time=time, key=key)
     show({"told": True})
 
 

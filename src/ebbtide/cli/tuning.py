@@ -1,50 +1,94 @@
 """`ebbtide tune`: any command as the objective, with a line that shows the latest result."""
 
+import re
 import shutil
 import signal
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from types import FrameType
 
 import click
 
 from ebbtide import tuning
-from ebbtide.cli import studies
-from ebbtide.study.definition import Direction
+from ebbtide.client import RemoteStudy
+from ebbtide.errors import ConfigurationError
+from ebbtide.optimizer import Optimizer
+from ebbtide.space import Space
 from ebbtide.tuning import Status
+
+MARGIN = 10.0  # seconds in which a finished evaluation has been told
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Times in seconds: from one start to the next, of an evaluation at most, and for the system to settle."""
+
+    every: float | None
+    timeout: float
+    settle: float | None
+
+    @classmethod
+    def of(cls, every: str | None, timeout: str, settle: str | None) -> "Pace":
+        optional = [None if text is None else tuning.duration(text) for text in (every, settle)]
+        return cls(optional[0], tuning.duration(timeout), optional[1])
+
+    @property
+    def lease(self) -> float:
+        """How long a trial may take from its ask until it is told."""
+        return self.timeout + (self.settle or 0.0) + tuning.LONGEST_ENDING + MARGIN
+
+
+def check(space: Space, command: Sequence[str], metric_url: str | None, pace: Pace) -> None:
+    """Refuse before the first evaluation what would make all of them useless."""
+    tuning.check(list(space.parameters), command, metric_url)
+    if pace.settle is not None and not (command and metric_url):
+        raise ConfigurationError(
+            "--settle is the pause between a command that applies the parameters and a --metric-url that measures: "
+            "give both, or wait in the command itself before it measures"
+        )
 
 
 def tune(
-    storage: str,
+    study: Optimizer | RemoteStudy,
     name: str,
-    token: str | None,
-    space: Path,
-    direction: Direction,
-    algorithm: str,
-    seed: int | None,
-    every: str | None,
-    timeout: str,
-    metric_url: str | None,
-    trials: int | None,
     command: Sequence[str],
+    metric_url: str | None,
+    pace: Pace,
+    trials: int | None,
 ) -> None:
-    searched = studies.space_of(space)
-    tuning.check(list(searched.parameters), command, metric_url)
-    pace, patience = None if every is None else tuning.duration(every), tuning.duration(timeout)
-    study = studies.define(storage, token, name, searched, direction, algorithm, seed)
-    before = signal.signal(signal.SIGTERM, _interrupt)  # a service manager stops it as cleanly as Ctrl-C does
     line = StatusLine(name)
-    evaluate = tuning.evaluator(command, metric_url, patience)
+    evaluate = tuning.evaluator(command, metric_url, pace.timeout, pace.settle or 0.0)
+    with closing(study), _signals_as_ctrl_c():
+        stopped = False
+        try:
+            tuning.tune(study, evaluate, every=pace.every, show=line.show, stop_after=trials, lease=pace.lease)
+        except KeyboardInterrupt:
+            stopped = True
+        finally:
+            line.close()
+        with suppress(KeyboardInterrupt):  # in a hurry
+            line.conclude(tuning.looked(study, line.latest))
+    last = line.latest
+    if stopped:
+        line.say("Stopped; run the same command again to continue.")
+    elif last.failed == last.count:
+        raise click.ClickException(f"all {last.count} evaluations failed, the last one with: {last.problem}")
+
+
+@contextmanager
+def _signals_as_ctrl_c() -> Iterator[None]:
+    """A service manager, or a terminal that is closed, stops it as cleanly as Ctrl-C does; `nohup` still works."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    heard = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
+    for number in heard:
+        signal.signal(number, _interrupt)
     try:
-        tuning.tune(study, evaluate, every=pace, show=line.show, stop_after=trials)
-    except KeyboardInterrupt:
-        line.close()
-        click.echo("Stopped; run the same command again to continue.", err=True)
-    else:
-        line.close()
+        yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in heard.items():
+            signal.signal(number, handler)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -52,19 +96,46 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 class StatusLine:
-    """On a terminal one line that is updated in place; elsewhere one line per evaluation."""
+    """On a terminal one line that is updated in place; elsewhere one line per evaluation. Warnings have their own."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.terminal = sys.stderr.isatty()
+        self.latest = Status()
+        self._warned: set[str] = set()
+        self._open = False
 
     def show(self, status: Status) -> None:
+        self.latest = status
+        self._warn(status)
         width = shutil.get_terminal_size().columns - 1 if self.terminal else 1000
         text = tuning.line(status, max(20, width - len(self.name) - 2))
-        shown = f"{self.name}  {text}"
-        sys.stderr.write(f"\r{shown}\x1b[K" if self.terminal else f"{shown}\n")
-        sys.stderr.flush()
+        self._write(f"\r{self.name}  {text}\x1b[K" if self.terminal else f"{self.name}  {text}\n")
+        self._open = self.terminal
+
+    def _warn(self, status: Status) -> None:
+        """Each warning once; that its numbers change does not make it another one."""
+        for warning in status.warnings:
+            kind = re.sub(r"[\d.]+", "", warning)
+            if kind not in self._warned:
+                self._warned.add(kind)
+                self.say(f"{self.name}  {warning}")
+
+    def conclude(self, status: Status) -> None:
+        for sentence in tuning.summary(status):
+            self.say(sentence)
+
+    def say(self, sentence: str) -> None:
+        self.close()
+        self._write(f"{sentence}\n")
 
     def close(self) -> None:
-        if self.terminal:
-            sys.stderr.write("\n")
+        """End the line that is updated in place."""
+        if self._open:
+            self._write("\n")
+            self._open = False
+
+    def _write(self, text: str) -> None:
+        with suppress(OSError):  # a terminal that was closed must not end the tuning
+            sys.stderr.write(text)
+            sys.stderr.flush()

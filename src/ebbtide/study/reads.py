@@ -1,13 +1,15 @@
 """What can be read of a study at any time, without a model being computed."""
 
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
 import numpy as np
 
 from ebbtide.gp.arrays import Mask
-from ebbtide.records import Model, Observation
+from ebbtide.records import Model, Observation, Trial
 from ebbtide.study.active import Dataset
+from ebbtide.study.advice import advice
 from ebbtide.study.engine import Engine
 from ebbtide.study.gain import Gain, gain
 from ebbtide.study.log import Log
@@ -45,6 +47,11 @@ class StudyReads:
         return len(self._engine.active.pending)
 
     @property
+    def pending_trials(self) -> list[Trial]:
+        """These trials, in the order asked."""
+        return [replace(trial, params=dict(trial.params)) for trial in self._engine.active.pending.values()]
+
+    @property
     def response(self) -> float | None:
         """The time that recent asks took (their median), in the clock's unit; None before the first ask."""
         return median(self._engine.state.responses) if self._engine.state.responses else None
@@ -69,7 +76,13 @@ class StudyReads:
     @property
     def gain(self) -> Gain | None:
         """How much better the holds are than the baseline, with a 95 % interval; None while too little was measured."""
-        return gain(self._log.history(), self._engine.definition.direction)
+        defined = self._engine.definition
+        return None if defined.live.baseline is None else gain(self._log.history(), defined.direction)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What you should know, in plain sentences: too fast a drift for how often you measure, many failures, …"""
+        return advice(self._engine)
 
     @property
     def guards(self) -> dict[str, int]:

@@ -1,10 +1,12 @@
 """Tune any command: fill in the parameters, run it, tell the study what it prints, again and again."""
 
-from ebbtide.tuning.evaluation import Outcome, evaluator, read_metric, run_command
-from ebbtide.tuning.loop import Status, Study, duration, line, tune
+from ebbtide.tuning.evaluation import LONGEST_ENDING, Outcome, evaluator, read_metric, run_command
+from ebbtide.tuning.loop import Study, duration, looked, tune
+from ebbtide.tuning.status import Status, line, summary
 from ebbtide.tuning.template import check, fill, fill_url
 
 __all__ = [
+    "LONGEST_ENDING",
     "Outcome",
     "Status",
     "Study",
@@ -14,7 +16,9 @@ __all__ = [
     "fill",
     "fill_url",
     "line",
+    "looked",
     "read_metric",
     "run_command",
+    "summary",
     "tune",
 ]

@@ -28,6 +28,7 @@ CHUNK = 64 * 1024
 LAST_READS = 32  # after the command's end: enough for a full pipe, but not for an orphan that keeps writing
 GRACE = 1.0  # seconds between SIGTERM and SIGKILL
 DEATH = 5.0  # seconds for SIGKILL to work; it fails on another user's process and while a process waits for a dead disk
+LONGEST_ENDING = GRACE + DEATH  # seconds that an evaluation may take beyond its time
 SHORTEST_NAP, LONGEST_NAP = 0.001, 0.05
 LONGEST_BODY = 1024 * 1024
 REDIRECTS = 10
@@ -44,8 +45,12 @@ class Outcome:
     seconds: float
 
 
-def evaluator(argv: Sequence[str], url: str | None, timeout: float) -> Callable[[Mapping[str, Any]], Outcome]:
-    """The function that the loop calls. With both, the command applies the parameters and the URL gives the value."""
+def evaluator(
+    argv: Sequence[str], url: str | None, timeout: float, settle: float = 0.0
+) -> Callable[[Mapping[str, Any]], Outcome]:
+    """The function that the loop calls. With both, the command applies the parameters and the URL gives the value,
+    `settle` seconds later, which do not count against the time limit.
+    """
 
     def evaluate(params: Mapping[str, Any]) -> Outcome:
         if url is None:
@@ -56,8 +61,9 @@ def evaluator(argv: Sequence[str], url: str | None, timeout: float) -> Callable[
         done = run_command(fill(argv, params), timeout, prints_value=False)
         if done.problem is not None:
             return done
+        time.sleep(settle)
         read = read_metric(address, max(timeout - done.seconds, 0.0))
-        return replace(read, seconds=done.seconds + read.seconds)
+        return replace(read, seconds=done.seconds + settle + read.seconds)
 
     return evaluate
 
@@ -130,10 +136,10 @@ def _signals_held() -> Iterator[None]:
 
 
 def _handlers() -> dict[int, Callable[[int, FrameType | None], Any]]:
-    """Handlers that may raise: that of Ctrl-C, and one that somebody installed for SIGTERM."""
+    """Handlers that may raise: that of Ctrl-C, and those that somebody installed for SIGTERM and SIGHUP."""
     if threading.current_thread() is not threading.main_thread():
         return {}
-    found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     return {int(number): handler for number, handler in found.items() if callable(handler)}
 
 

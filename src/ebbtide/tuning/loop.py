@@ -3,16 +3,24 @@
 import math
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from ebbtide.clock import Clock, SystemClock, wait_until
-from ebbtide.errors import ConfigurationError, EbbtideError, ObservationError, ServiceError, StorageError
+from ebbtide.errors import (
+    ConfigurationError,
+    EbbtideError,
+    NothingKnownError,
+    ObservationError,
+    ServiceError,
+    StorageError,
+    TrialError,
+)
 from ebbtide.records import Recommendation, Trial
 from ebbtide.tuning.evaluation import Outcome, one_line
-from ebbtide.tuning.template import written
+from ebbtide.tuning.status import Status
 
 # Errors that may pass: a full disk, a lock, a server that restarts.
 PASSING = (StorageError, ServiceError)
@@ -26,24 +34,16 @@ T = TypeVar("T")
 
 
 class Study(Protocol):
-    """What the loop needs of eb.Optimizer. If the study has a `clock`, a trial is evaluated at its time."""
+    """What the loop needs of eb.Optimizer. If the study has a `clock`, a trial is evaluated at its time.
 
-    def ask(self) -> Trial: ...
-    def tell(self, trial: Trial, value: float | None = None, *, failed: bool = False) -> object: ...
+    It may also have `told`, `gain`, `warnings` and `pending_trials`.
+    """
+
+    def ask(self, *, lease: float | None = None) -> Trial: ...
+    def tell(
+        self, trial: Trial, value: float | None = None, *, failed: bool = False, abandoned: bool = False
+    ) -> object: ...
     def recommend(self) -> Recommendation: ...
-
-
-@dataclass(frozen=True)
-class Status:
-    """The loop's state after an evaluation, or while the study cannot be reached."""
-
-    count: int = 0  # evaluations told since the start of the loop
-    failed: int = 0
-    trial: Trial | None = None
-    outcome: Outcome | None = None
-    best: Recommendation | None = None
-    problem: str | None = None  # of the latest failure
-    trouble: str | None = None  # why nothing can be asked or told at present
 
 
 def tune(
@@ -53,14 +53,16 @@ def tune(
     every: float | None,
     show: Callable[[Status], object],
     stop_after: int | None = None,
+    lease: float | None = None,
     sleep: Callable[[float], object] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> None:
     """Evaluate what the study asks for, again and again, until `stop_after` evaluations or a KeyboardInterrupt.
 
-    Evaluations start every `every` seconds; after one that takes longer, the next starts at once.
+    Evaluations start every `every` seconds; after one that takes longer, the next starts at once. `lease` is the time
+    in which an evaluation is told even at worst; trials with this lease that were not are told as abandoned.
     """
-    rounds = _Rounds(study, evaluate, show, sleep, monotonic)
+    rounds = _Rounds(study, evaluate, show, lease, sleep, monotonic)
     due = monotonic()
     while stop_after is None or rounds.status.count < stop_after:
         if (missing := due - monotonic()) > 0.0:
@@ -79,43 +81,60 @@ class _Rounds:
         study: Study,
         evaluate: Callable[[dict[str, Any]], Outcome],
         show: Callable[[Status], object],
+        lease: float | None,
         sleep: Callable[[float], object],
         monotonic: Callable[[], float],
     ) -> None:
-        self.study, self.evaluate, self.show = study, evaluate, show
+        self.study, self.evaluate, self.show, self.lease = study, evaluate, show, lease
         self.sleep, self.monotonic = sleep, monotonic
         self.status = Status()
-        self._next_look = -math.inf
-        # A remote study asks its service for the time, which may fail.
+        self._looked = self._next_look = -math.inf
+        # A remote study asks its service for the time, and for what was told: both may fail.
         self.clock: Clock = self._patiently(lambda: getattr(study, "clock", None)) or SystemClock()
+        self.status = Status(before=self._patiently(lambda: getattr(study, "told", 0)))
 
     def one(self) -> Outcome:
-        trial = self._patiently(self.study.ask)
+        self._settle_lost()
+        trial = self._patiently(lambda: self.study.ask(lease=self.lease))
         self.status = replace(self.status, trial=trial, outcome=None)
         outcome = self._tell(trial, self._evaluate(trial))
-        self._count(outcome)
-        self.status = replace(self.status, best=self._best_now())
+        self._count(trial, outcome)
+        self._look()
         self.show(self.status)
         return outcome
 
-    def _count(self, outcome: Outcome) -> None:
+    def _settle_lost(self) -> None:
+        """Trials of a loop like this one that was killed: as long as their lease, no evaluation takes.
+
+        Other trials, which somebody may still tell, have another lease or none.
+        """
+        if self.lease is None:
+            return
+        for trial in getattr(self.study, "pending_trials", ()):
+            ours = trial.expires is not None and math.isclose(trial.expires - trial.time, self.lease, abs_tol=1e-3)
+            if ours and self.clock.now() > trial.expires:
+                with suppress(TrialError):  # it was told in the meantime
+                    self._patiently(lambda lost=trial: self.study.tell(lost, abandoned=True))  # type: ignore[misc]
+
+    def _count(self, trial: Trial, outcome: Outcome) -> None:
         before, failed = self.status, outcome.value is None
         self.status = replace(
             before,
             count=before.count + 1,
             failed=before.failed + failed,
             outcome=outcome,
+            held=(trial.params, outcome.value) if trial.kind == "hold" and outcome.value is not None else before.held,
             problem=outcome.problem if failed else before.problem,
         )
 
     def _evaluate(self, trial: Trial) -> Outcome:
-        """A trial that is interrupted is told as failed."""
+        """A trial that is interrupted says nothing about its setting."""
         try:
             wait_until(self.clock, trial.time)
             return self.evaluate(dict(trial.params))
         except BaseException:
             with suppress(EbbtideError):
-                self.study.tell(trial, failed=True)
+                self.study.tell(trial, abandoned=True)
             raise
 
     def _tell(self, trial: Trial, outcome: Outcome) -> Outcome:
@@ -141,63 +160,28 @@ class _Rounds:
             self.sleep(pause)
             pause = min(2.0 * pause, LONGEST_PAUSE)
 
-    def _best_now(self) -> Recommendation | None:
-        """Only for display, so only now and then: it must neither delay the loop nor end it."""
+    def _look(self) -> None:
+        """Look at the study now and then; in between, what was seen gets older."""
         started = self.monotonic()
-        nothing_known = self.status.count == self.status.failed
-        if nothing_known or started < self._next_look:
-            return self.status.best
-        try:
-            return self.study.recommend()
-        except EbbtideError:
-            return None
-        finally:
-            ended = self.monotonic()
-            self._next_look = ended + max(LOOK_EVERY, (ended - started) / LOOK_SHARE)
+        if started >= self._next_look:
+            first = self._looked == -math.inf  # slow only because it imports
+            self.status = looked(self.study, self.status)
+            self._looked = self.monotonic()
+            pause = LOOK_EVERY if first else max(LOOK_EVERY, (self._looked - started) / LOOK_SHARE)
+            self._next_look = self._looked + pause
+        self.status = replace(self.status, age=self.monotonic() - self._looked)
 
 
-# --- for people -----------------------------------------------------------------------------------------------
-
-
-def line(status: Status, width: int) -> str:
-    """A status in one line of at most `width` characters."""
-    parts = ["  ".join(filter(None, [f"#{status.count}", _now(status)]))]
-    if status.best is not None:
-        best = status.best
-        parts.append(f"best now: {_listed(best.params)}, {_uncertain(best.mean, best.std)}")
-    if status.failed:
-        parts.append(": ".join(filter(None, [f"{status.failed} failed", status.problem])))
-    text = "   ".join(parts)
-    return text if len(text) <= width else text[: max(width - 1, 0)] + "…"
-
-
-def _now(status: Status) -> str:
-    if status.trouble is not None:
-        return status.trouble
-    if status.trial is None or status.outcome is None:
-        return ""
-    value = status.outcome.value
-    return f"{_listed(status.trial.params)} → {'failed' if value is None else _compact(value)}"
-
-
-def _listed(params: Mapping[str, Any]) -> str:
-    return " ".join(f"{one_line(name)}={_compact(value)}" for name, value in params.items())
-
-
-def _compact(value: Any) -> str:
-    if not isinstance(value, float):
-        return one_line(written(value))
-    return f"{value:.0f}" if 1e4 <= abs(value) < 1e7 else f"{value:.4g}"
-
-
-def _uncertain(mean: float, std: float) -> str:
-    """Two digits of the deviation, and the mean to the same place."""
-    if not (0.0 < std < math.inf and math.isfinite(mean)):
-        return f"{_compact(mean)} ± {_compact(std)}"
-    decimals = max(1 - math.floor(math.log10(std)), 0)
-    if decimals > 6 or max(abs(mean), std) >= 1e7:
-        return f"{mean:.4g} ± {std:.2g}"
-    return f"{mean:.{decimals}f} ± {std:.{decimals}f}"
+def looked(study: Study, status: Status) -> Status:
+    """The status with what is best now, the gain and the warnings. Only for display, so no error ends the loop."""
+    status = replace(status, best=None, age=0.0, nothing_known=False)
+    try:
+        status = replace(status, gain=getattr(study, "gain", None), warnings=tuple(getattr(study, "warnings", ())))
+        return replace(status, best=study.recommend())
+    except NothingKnownError:
+        return replace(status, nothing_known=True)
+    except EbbtideError:
+        return status
 
 
 _UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0}
