@@ -78,5 +78,6 @@ def model(optimizer: Optimizer) -> dict[str, Any]:
         "scale": fitted.scale,
         "response": optimizer.response,
         "guards": optimizer.guards,
+        "warnings": optimizer.warnings,
         "time": optimizer.clock.now(),
     }

@@ -216,6 +216,7 @@ class Model(BaseModel):
     scale: float
     response: float | None
     guards: dict[str, int]
+    warnings: list[str] = Field(description="what somebody who runs the study should know, in plain sentences")
     time: float
 
 

@@ -197,6 +197,11 @@ class ActiveSet:
         return max(0.0, self._last - self._first)
 
     @property
+    def recent_times(self) -> Array:
+        """Times of the newest values, in the order told."""
+        return np.array(self._recent_times, dtype=float)
+
+    @property
     def interval(self) -> float:
         """The typical time between two observations; 1, in the clock's unit, until it can be estimated.
 

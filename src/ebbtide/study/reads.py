@@ -8,6 +8,7 @@ import numpy as np
 from ebbtide.gp.arrays import Mask
 from ebbtide.records import Model, Observation
 from ebbtide.study.active import Dataset
+from ebbtide.study.advice import advice
 from ebbtide.study.engine import Engine
 from ebbtide.study.gain import Gain, gain
 from ebbtide.study.log import Log
@@ -70,6 +71,11 @@ class StudyReads:
     def gain(self) -> Gain | None:
         """How much better the holds are than the baseline, with a 95 % interval; None while too little was measured."""
         return gain(self._log.history(), self._engine.definition.direction)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What you should know, in plain sentences: too fast a drift for how often you measure, many failures, …"""
+        return advice(self._engine)
 
     @property
     def guards(self) -> dict[str, int]:
