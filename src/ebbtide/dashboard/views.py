@@ -196,7 +196,7 @@ def _model(
         "map": _map(followed, best, parameter or next(iter(engine.space.parameters)), times, now),
         "relevance": _relevance(followed, active, now),
         "guards": engine.state.guards,
-        "meanings": {name: MEANING[name] for name in engine.state.guards},
+        "meanings": {name: text for name, text in MEANING.items() if name in engine.state.guards},
     }
 
 

@@ -167,11 +167,11 @@ class SqliteLog:
         """
         query = f"{MEASURED} ORDER BY a.ask DESC LIMIT ?"
         baseline = [ask for (ask,) in self.database.rows(query, (self.study, "baseline", newest))]
-        before, after = (f"{MEASURED} AND a.ask {side} LIMIT ?" for side in ("< ? ORDER BY a.ask DESC", "> ? ORDER BY a.ask"))
+        sides = (f"{MEASURED} AND a.ask {side} LIMIT ?" for side in ("< ? ORDER BY a.ask DESC", "> ? ORDER BY a.ask"))
         holds = {
             hold
+            for side in sides
             for ask in baseline
-            for side in (before, after)
             for (hold,) in self.database.rows(side, (self.study, "hold", ask, around))
         }
         query = f"{OBSERVATION} AND {AMONG.format('t.ask')} ORDER BY t.line"
