@@ -109,7 +109,8 @@ Ebbtide.figures = (() => {
       ...(seen.has("hold") ? [["square", "hold"]] : []),
       ...(seen.has("start") ? [["triangle", "start"]] : []),
       ...(seen.has("baseline") ? [["star", "baseline"]] : []),
-      ["cross", "removed (hollow, if it was no probe)"],
+      ["cross", "removed probe"],
+      ["hollow", "any other, removed"],
     ];
   }
 

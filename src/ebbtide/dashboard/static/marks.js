@@ -78,6 +78,7 @@ Ebbtide.marks = (() => {
       symbol: drawn.map(([symbol]) => symbol),
       size: drawn.map(([, size]) => size),
       color: drawn.map(([, , colour]) => colours[colour]),
+      opacity: 1, // otherwise marks of several sizes are translucent
       line: { width: 1, color: colours.paper },
     };
   }
@@ -88,6 +89,7 @@ Ebbtide.marks = (() => {
       symbol: drawn.map(([symbol]) => (symbol === "circle" ? "x-thin" : `${symbol}-open`)),
       size: drawn.map(([, size]) => size - 1),
       color: colours.faint,
+      opacity: 1,
       line: { width: 1, color: colours.faint },
     };
   }
