@@ -173,9 +173,7 @@ def _lengthscales(fitted: Sequence[Hyperparameters | None]) -> list[tuple[float 
 def _gain(log: SqliteLog, summary: Summary) -> dict[str, Any] | None:
     """The gain over the baseline; None while there is too little to compare."""
     found = gain(log.baseline_and_holds(COMPARED, AROUND), summary.definition["direction"])
-    if found is None or not all(map(isfinite, (found.mean, found.low, found.high))):
-        return None
-    return asdict(found) | {"relative": found.relative}
+    return None if found is None else asdict(found) | {"relative": found.relative}
 
 
 # --- the model ----------------------------------------------------------------------------------------------------
