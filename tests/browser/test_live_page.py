@@ -27,7 +27,7 @@ def live(url, name, steps=100, interval=4.0, **options):
     """A radio link whose wide channels fail; two evaluations are called off."""
     clock, rng, elapsed = SystemClock(), np.random.default_rng(0), 0.0
     start = clock.now() - steps * interval
-    clock.now = lambda: start + elapsed
+    clock.now = lambda: start + elapsed  # type: ignore[method-assign]
     opt = eb.Optimizer(SPACE, direction="maximize", clock=clock, seed=0, storage=url, name=name, **options)
     for number in range(steps):
         trial = opt.ask()
@@ -69,8 +69,13 @@ def test_marks_tell_what_each_evaluation_was_for(lived, opened):
     client.close()
     page = opened(f"{lived.url}/view/live")
     wait_for_pictures(page)
-    filled = {"explore": "circle", "hold": "square", "start": "triangle-up", "baseline": "star"}
-    hollow = {"explore": "x-thin", "hold": "square-open", "start": "triangle-up-open", "baseline": "star-open"}
+    filled: dict[str | None, str] = {"explore": "circle", "hold": "square", "start": "triangle-up", "baseline": "star"}
+    hollow: dict[str | None, str] = {
+        "explore": "x-thin",
+        "hold": "square-open",
+        "start": "triangle-up-open",
+        "baseline": "star-open",
+    }
     assert symbols(page, "active") == {line: filled[o.kind] for line, o in history if o.active}
     removed = {line: hollow[o.kind] for line, o in history if o.removed_at is not None}
     assert symbols(page, "removed") == removed
@@ -83,7 +88,7 @@ def test_marks_tell_what_each_evaluation_was_for(lived, opened):
     text = "(name) => document.querySelector('#objective .plot').data.find((t) => t.name === name).text"
     assert all(said.endswith(", abandoned") for said in page.evaluate(text, "abandoned"))
     kinds = [said.split("<br>")[-1] for said in page.evaluate(text, "active")]
-    words = {"explore": "probe", "hold": "hold", "start": "start", "baseline": "baseline"}
+    words: dict[str | None, str] = {"explore": "probe", "hold": "hold", "start": "start", "baseline": "baseline"}
     assert kinds == [f"{words[o.kind]}, active" for _, o in history if o.active]
     assert page.locator("#newest th").nth(2).inner_text() == "Kind"
     assert page.locator("#newest tbody tr").first.locator("td").nth(2).inner_text() == words[history[-1][1].kind]

@@ -2,7 +2,7 @@
 
 from contextlib import closing
 from dataclasses import asdict
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -15,7 +15,13 @@ from ebbtide.study.gain import AROUND, gain
 from ebbtide.study.storage import Storage
 
 SPACE = {"x": eb.Float(0.0, 1.0)}
-LIVE = {"explore": 0.4, "start": {"x": 0.9}, "baseline": {"x": 0.1}, "baseline_every": 4, "direction": "maximize"}
+LIVE: dict[str, Any] = {
+    "explore": 0.4,
+    "start": {"x": 0.9},
+    "baseline": {"x": 0.1},
+    "baseline_every": 4,
+    "direction": "maximize",
+}
 
 
 def live(opt, steps, rng):
@@ -95,7 +101,7 @@ def test_only_the_holds_around_the_baseline_are_read(lived):
     baseline = [line for line, o in enumerate(history) if o.kind == "baseline" and o.value is not None][-2:]
     holds = [line for line, o in enumerate(history) if o.kind == "hold" and o.value is not None]
     around = {[h for h in holds if h < line][-1] for line in baseline}
-    around |= {[h for h in holds if h > line][0] for line in baseline if holds[-1] > line}
+    around |= {next(h for h in holds if h > line) for line in baseline if holds[-1] > line}
     assert lines == sorted({*baseline, *around})
 
 
@@ -109,6 +115,7 @@ def test_without_enough_to_compare_there_is_no_gain(tmp_path):
 
 def test_values_too_large_to_compare_do_not_hide_the_page(tmp_path):
     with closing(made(tmp_path / "s.db", steps=0, close=False, **LIVE)) as opt:
+        assert isinstance(opt.clock, eb.ManualClock)
         for number in range(40):
             opt.tell(opt.ask(), 1.7e308 * (-1) ** number)
             opt.clock.advance(1.0)
@@ -120,6 +127,7 @@ def test_values_too_large_to_compare_do_not_hide_the_page(tmp_path):
 
 def test_warnings_are_the_optimizers_own(tmp_path):
     with closing(made(tmp_path / "s.db", steps=0, close=False, baseline={"x": 0.1})) as opt:
+        assert isinstance(opt.clock, eb.ManualClock)
         for _ in range(24):
             opt.tell(opt.ask(), failed=True)
             opt.clock.advance(1.0)
