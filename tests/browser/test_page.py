@@ -61,7 +61,7 @@ def test_points_arrive_without_a_reload(server, study, opened):
     assert page.locator("#figures").inner_text().split("\n")[:2] == ["Told", "6"]
     assert page.locator("#newest tbody tr").first.inner_text().split("\t")[1:] == ["9.5", "99", "4", "a"]
     study.tell(study.ask(), failed=True)
-    until(page, lambda: "1 failed" in page.locator("#figures").inner_text())
+    until(page, lambda: "Failed\n1\n" in page.locator("#figures").inner_text())
     assert page.evaluate("window.stillTheSame")
 
 
@@ -156,12 +156,14 @@ def test_the_list_of_studies_adds_up(server, opened):
     study = client.create("edge-7", SPACE, seed=0)
     study.tell(study.ask(), failed=True)
     study.tell(study.ask(), 1.0)
+    study.tell(study.ask(), abandoned=True)
     client.close()
     page = opened(server.url)
     page.wait_for_selector("#studies a")
     heads = page.locator("#studies th.number").all_inner_texts()
     numbers = page.locator("#studies td.number").all_inner_texts()
-    assert dict(zip(heads, numbers, strict=True)) == {"Told": "2", "Failed": "1", "Active": "1", "Removed": "0"}
+    told = {"Told": "3", "Failed": "1", "Abandoned": "1", "Active": "1", "Removed": "0"}
+    assert dict(zip(heads, numbers, strict=True)) == told
 
 
 # --- choices ------------------------------------------------------------------------------------------------------

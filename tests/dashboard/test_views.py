@@ -42,7 +42,7 @@ def check_view(view):
     told, asks, names = view["observations"], view["asks"], list(view["study"]["space"])
     n = len(told["line"])
     assert list(told["params"]) == names
-    columns = [told[key] for key in ("time", "value", "active", "removed_at", "relevance")]
+    columns = [told[key] for key in ("time", "value", "kind", "abandoned", "active", "removed_at", "relevance")]
     assert {len(column) for column in [*columns, *told["params"].values()]} <= {n}
     columns = [asks[key] for key in ("active", "removed", "response", "timescale", "noise")]
     assert {len(column) for column in [*columns, *asks["lengthscale"]]} <= {len(asks["time"])}
@@ -226,7 +226,7 @@ def test_a_study_of_failures_only_can_be_shown(tmp_path):
             assert view["asks"]["active"] == [0] * 5
             assert view["model"] is None
             assert trail_of(views) == ({"missing": 0, "time": [], "params": {}}, [0])
-    assert "no observations yet" in view["why"]
+    assert view["why"].startswith("Nothing is known yet")
 
 
 @pytest.mark.parametrize("size", [1e300, 1e-300, 0.0])
@@ -448,7 +448,7 @@ def test_a_scale_goes_from_end_to_end_through_valid_values(parameter):
 
 
 def test_the_page_offers_the_lengths_that_a_report_holds():
-    script = assets.assets()["study.js"].content.decode()
+    script = "".join(assets.assets()[name].content.decode() for name in ("study.js", "facts.js"))
     (lengths,) = re.findall(r"\bLENGTHS = (\[.*?\])", script)
     assert json.loads(lengths) == [*excerpt_module.LENGTHS, None]
     (newest,) = re.findall(r"\bNEWEST = (\d+)", script)

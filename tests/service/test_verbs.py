@@ -225,9 +225,11 @@ def test_every_route_is_in_the_guide(server):
 def test_prometheus_can_read_the_metrics(study, server):
     study.tell(study.ask(), 1.0)
     study.tell(study.ask(), failed=True)
+    study.tell(study.ask(), abandoned=True)
     text = server.call("GET", "/metrics").body.decode()
-    assert f'ebbtide_told_total{{study="{study.name}"}} 2.0' in text
+    assert f'ebbtide_told_total{{study="{study.name}"}} 3.0' in text
     assert f'ebbtide_failed_total{{study="{study.name}"}} 1.0' in text
+    assert f'ebbtide_abandoned_total{{study="{study.name}"}} 1.0' in text
     assert 'ebbtide_http_requests_total{method="POST",route="/studies/{name}/tell",status="200"}' in text
     assert len(list(text_string_to_metric_families(text))) >= 8
 

@@ -49,3 +49,15 @@ def test_failures_and_what_was_called_off_have_no_value_to_compare():
     mixed = [b if k % 7 == 0 else o for k, (o, b) in enumerate(zip(told, broken, strict=True))]
     assert gain(mixed, "maximize").mean == pytest.approx(1.0, abs=0.3)
     assert gain(broken, "maximize") is None
+
+
+def test_values_too_large_to_subtract_have_no_gain():
+    told = [replace(o, value=1.7e308 * (-1) ** k) for k, o in enumerate(history(1.0, n=100, every=9))]
+    assert gain(told, "maximize") is None
+
+
+def test_a_baseline_of_next_to_nothing_has_no_share():
+    told = [replace(o, value=1e-320 if o.kind == "baseline" else 1.0) for o in history(1.0)]
+    found = gain(told, "maximize")
+    assert found.mean == pytest.approx(1.0)
+    assert found.relative is None

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from math import ceil, inf, isfinite, log10, sqrt
 from typing import Any
 
@@ -13,18 +14,22 @@ from ebbtide.dashboard.followed import FollowedStudy
 from ebbtide.errors import ConfigurationError, NumericalError, SnapshotError
 from ebbtide.gp.arrays import Array
 from ebbtide.gp.likelihood import Hyperparameters
+from ebbtide.guards import MEANING
 from ebbtide.records import Observation, Recommendation
 from ebbtide.space import Categorical, Int, Parameter
 from ebbtide.space.parameter import OneColumn
 from ebbtide.space.scales import Evenly
+from ebbtide.study.advice import advice
+from ebbtide.study.gain import AROUND, gain
 from ebbtide.study.state import State
-from ebbtide.study.storage import Storage
+from ebbtide.study.storage import SqliteLog, Storage, Summary
 
 COLUMNS, ROWS = 72, 40  # of a map
 AHEAD = 0.06  # how far a figure looks ahead, as a share of the time shown
 MAX_MODELLED = 2000  # active observations; a model of more would take too long to draw
 MAX_DIGITS = 15
 MAX_FOLLOWED = 32  # studies
+COMPARED = 200  # measurements of the baseline, the newest ones
 TRAIL = 64  # past recommendations on a map,
 TRAIL_AT_ONCE = 8  # and how many are worked out per call, so that no other viewer waits long
 
@@ -46,15 +51,18 @@ class Views:
                 )
             log = self.storage.log(name)
             followed, why = self._follow(name)
-            active = {} if followed is None else log.numbered(followed.engine.active.lines.tolist())
+            active = log.numbered(followed.engine.active.lines.tolist()) if followed and not why else {}
             excerpt = Excerpt.of(log, summary, last, active)
+            compared = None if summary.definition["baseline"] is None else _gain(log, summary)
         shown = {
             "study": wire.study(summary),
             "stride": excerpt.lines.step,
             "observations": _observations(excerpt.observations, summary.definition["space"]),
             "asks": _asks(excerpt),
+            "advice": [] if followed is None else advice(followed.engine),
+            "gain": compared,
         }
-        if followed is None:
+        if followed is None or why is not None:
             return shown | {"model": None, "why": why}
         try:
             return shown | {"model": _model(followed, excerpt, active, parameter), "why": why}
@@ -64,8 +72,8 @@ class Views:
     def trail(self, name: str, last: int | None) -> dict[str, Any]:
         """Past recommendations; `missing` are still to be worked out, by calling again."""
         with self.storage.database.reading():
-            followed, _ = self._follow(name)
-            if followed is None:
+            followed, why = self._follow(name)
+            if followed is None or why is not None:
                 return {"missing": 0, "time": [], "params": {}}
             excerpt = Excerpt.of(followed.log, self.storage.summary(name), last, ())
             modelled = [ask for ask in excerpt.asks if ask.state.hyper is not None]
@@ -85,7 +93,7 @@ class Views:
         }
 
     def _follow(self, name: str) -> tuple[FollowedStudy | None, str | None]:
-        """A study, or None if its model cannot be drawn; and why the page shows no model."""
+        """A study, or None if its algorithm is not known here; and why the page shows no model."""
         study = self.storage.identify(name)
         followed = self._followed.pop(study, None)
         try:
@@ -104,9 +112,9 @@ class Views:
             why = (
                 f"A model of {n:,} observations takes too long to draw; an algorithm that forgets (W-DBO) keeps fewer."
             )
-            return None, why
+            return followed, why
         if n == 0:
-            return None, "The model has no observations yet."
+            return followed, "Nothing is known yet, because no value was told, so nothing can be recommended."
         return followed, None
 
     def _drop_deleted(self) -> None:
@@ -123,6 +131,8 @@ def _observations(observations: Mapping[int, Observation], names: Iterable[str])
         "line": list(observations),
         "time": [o.time for o in told],
         "value": short(o.value for o in told),
+        "kind": [o.kind for o in told],
+        "abandoned": [o.abandoned for o in told],
         "active": [o.active for o in told],
         "removed_at": [o.removed_at for o in told],
         "relevance": short(o.relevance for o in told),
@@ -160,6 +170,12 @@ def _lengthscales(fitted: Sequence[Hyperparameters | None]) -> list[tuple[float 
     return [each if len(each) == width else (None,) * width for each in as_tuples]
 
 
+def _gain(log: SqliteLog, summary: Summary) -> dict[str, Any] | None:
+    """The gain over the baseline; None while there is too little to compare."""
+    found = gain(log.baseline_and_holds(COMPARED, AROUND), summary.definition["direction"])
+    return None if found is None else asdict(found) | {"relative": found.relative}
+
+
 # --- the model ----------------------------------------------------------------------------------------------------
 
 
@@ -178,6 +194,7 @@ def _model(
         "map": _map(followed, best, parameter or next(iter(engine.space.parameters)), times, now),
         "relevance": _relevance(followed, active, now),
         "guards": engine.state.guards,
+        "meanings": {name: text for name, text in MEANING.items() if name in engine.state.guards},
     }
 
 

@@ -48,6 +48,7 @@ class _Studies:
             (_counter("asked", "Trials asked for."), [study.asked for study in self.studies]),
             (_counter("told", "Observations told."), [study.told for study in self.studies]),
             (_counter("failed", "Evaluations that failed."), [study.failed for study in self.studies]),
+            (_counter("abandoned", "Evaluations that were called off."), [study.abandoned for study in self.studies]),
             (_counter("removed", "Observations removed as stale."), [study.removed for study in self.studies]),
             (
                 GaugeMetricFamily("ebbtide_active", "Observations that the model sees.", labels=("study",)),

@@ -8,7 +8,7 @@ neighbours are alike.
 from bisect import bisect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, isfinite
 
 import numpy as np
 
@@ -36,13 +36,16 @@ class Gain:
 
     @property
     def relative(self) -> tuple[float, float, float] | None:
-        """Mean, low and high as shares of the baseline's value; None if that is 0."""
+        """Mean, low and high as shares of the baseline's value; None if that is 0, or next to nothing."""
         size = abs(self.baseline)
-        return None if size == 0.0 else (self.mean / size, self.low / size, self.high / size)
+        if size == 0.0:
+            return None
+        shares = self.mean / size, self.low / size, self.high / size
+        return shares if all(map(isfinite, shares)) else None
 
 
 def gain(history: Iterable[Observation], direction: Direction) -> Gain | None:
-    """The gain over the baseline; None while there is too little to compare."""
+    """The gain over the baseline; None while there is too little to compare, or if the values are too large to."""
     measured = [(o.kind, o.time, o.value) for o in history if o.value is not None]
     holds = sorted((time, value) for kind, time, value in measured if kind == "hold")
     baselines = sorted((time, value) for kind, time, value in measured if kind == "baseline")
@@ -50,16 +53,21 @@ def gain(history: Iterable[Observation], direction: Direction) -> Gain | None:
     if len(pairs) < LEAST:
         return None
     held, base = np.array(pairs, dtype=float).T
-    differences = held - base if direction == "maximize" else base - held
-    low, high = _interval(differences)
-    return Gain(float(differences.mean()), low, high, float(base.mean()), len(pairs))
+    sign = 1.0 if direction == "maximize" else -1.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        differences = sign * (held - base)
+        found = Gain(float(differences.mean()), *_interval(differences), float(base.mean()), len(pairs))
+    return found if all(map(isfinite, (found.mean, found.low, found.high, found.baseline))) else None
 
 
 def _around(holds: Sequence[tuple[float, float]], time: float) -> float | None:
     """The mean of the holds just before and after a time, which count equally; None if either is missing."""
     at = bisect(holds, (time, np.inf))
     sides = holds[max(0, at - AROUND) : at], holds[at : at + AROUND]
-    return float(np.mean([np.mean([value for _, value in side]) for side in sides])) if all(sides) else None
+    if not all(sides):
+        return None
+    before, after = (sum(value / len(side) for _, value in side) for side in sides)
+    return before / 2.0 + after / 2.0
 
 
 def _interval(differences: Array) -> tuple[float, float]:

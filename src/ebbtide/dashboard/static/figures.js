@@ -5,7 +5,8 @@ Ebbtide.figures = (() => {
   const { number, count, value, span, plain } = Ebbtide.format;
   const { theme, translucent, isWall, moments, axis, logAxis, STEPS, DURATIONS, timeAxis, stretch, frame } =
     Ebbtide.axes;
-  const { plusMinus, where, describe, when, marks, crosses, dots } = Ebbtide.marks;
+  const { hasKinds } = Ebbtide.words;
+  const { plusMinus, where, describe, when, marks, dots, filled, hollow } = Ebbtide.marks;
   const BAND = 2; // deviations to each side of a mean
 
   function objective(view) {
@@ -13,7 +14,8 @@ Ebbtide.figures = (() => {
       told = view.observations;
     const active = where(told.value, (y, i) => y !== null && told.active[i]);
     const removed = where(told.value, (y, i) => y !== null && !told.active[i]);
-    const failed = where(told.value, (y) => y === null);
+    const failed = where(told.value, (y, i) => y === null && !told.abandoned[i]);
+    const abandoned = where(told.abandoned, (called) => called);
     const data = [];
     if (view.model) {
       const { time, mean, std } = view.model.prediction,
@@ -27,8 +29,10 @@ Ebbtide.figures = (() => {
         fillcolor: translucent(colours.accent, 0.16),
       });
     }
-    data.push(marks(view, colours, removed, told.value, "removed", crosses(colours)));
-    data.push(marks(view, colours, active, told.value, "active", dots(colours, colours.soft)));
+    data.push(marks(view, colours, removed, told.value, "removed", hollow(colours, told, removed)));
+    data.push(marks(view, colours, active, told.value, "active", filled(colours, told, active)));
+    data.push(...atTheBottom(view, colours, failed, "failed", "line-ns"));
+    data.push(...atTheBottom(view, colours, abandoned, "abandoned", "circle-open"));
     if (view.model) {
       const { time, mean, std } = view.model.prediction,
         best = view.model.recommendation;
@@ -55,22 +59,12 @@ Ebbtide.figures = (() => {
         hoverinfo: "text",
       });
     }
-    const shapes = failed.map((i) => ({
-      type: "line",
-      xref: "x",
-      yref: "paper",
-      x0: moments(view, [told.time[i]])[0],
-      x1: moments(view, [told.time[i]])[0],
-      y0: 0,
-      y1: 0.03,
-      line: { color: colours.faint, width: 1 },
-    }));
     const layout = frame(
       view,
       colours,
       timeAxis(view, colours, { range: stretch(view) }),
       axis(colours, "value told", { exponentformat: "power" }),
-      { shapes: shapes.slice(-100) },
+      { yaxis2: { overlaying: "y", range: [0, 1], fixedrange: true, visible: false } },
     );
     const latest = told.value.filter((y) => y !== null).at(-1);
     const label =
@@ -79,11 +73,11 @@ Ebbtide.figures = (() => {
     const kept = view.stride > 1 ? ` Of the removed ones, one in ${count(view.stride)} is drawn.` : "";
     const caption =
       (view.model ? `Line: the model at the current recommendation, over time.` : "") +
-      kept +
-      (failed.length ? " Ticks at the bottom: evaluations that failed." : "");
+      kept;
     const keys = [
-      ["cross", "removed"],
-      ["dot", "active"],
+      ...kindKeys(view),
+      ...(failed.length ? [["tick", "failed"]] : []),
+      ...(abandoned.length ? [["ring", "abandoned"]] : []),
       ...(view.model
         ? [
             ["line", `model, ±${BAND} deviations`],
@@ -92,6 +86,32 @@ Ebbtide.figures = (() => {
         : []),
     ];
     return { data, layout, label, caption, keys };
+  }
+
+  // What has no value has no height.
+  function atTheBottom(view, colours, at, name, symbol) {
+    if (!at.length) return [];
+    const level = view.observations.line.map(() => 0.02),
+      marker = { symbol, size: 7, color: colours.faint, line: { width: 1, color: colours.faint } };
+    return [{ ...marks(view, colours, at, level, name, marker), yaxis: "y2" }];
+  }
+
+  // The marks of what has a value: by kind, if there is more than one.
+  function kindKeys(view) {
+    const seen = new Set(view.observations.kind);
+    if (!hasKinds(view))
+      return [
+        ["cross", "removed"],
+        ["dot", "active"],
+      ];
+    return [
+      ["dot", seen.has(null) ? "probe, or measured elsewhere" : "probe"],
+      ...(seen.has("hold") ? [["square", "hold"]] : []),
+      ...(seen.has("start") ? [["triangle", "start"]] : []),
+      ...(seen.has("baseline") ? [["star", "baseline"]] : []),
+      ["cross", "removed probe"],
+      ["hollow", "any other, removed"],
+    ];
   }
 
   function size(view) {

@@ -1,8 +1,9 @@
-// Observations as marks: dots, crosses, and what the pointer shows over them.
+// Observations as marks, by what they were for and what became of them, and what the pointer shows over them.
 "use strict";
 
 Ebbtide.marks = (() => {
   const { number, uncertain, value, exact, plain } = Ebbtide.format;
+  const { kind, fate } = Ebbtide.words;
   const { isWall, moments } = Ebbtide.axes;
 
   const plusMinus = (mean, deviation) => uncertain(mean, deviation).join(" ± ");
@@ -11,9 +12,9 @@ Ebbtide.marks = (() => {
 
   function describe(view, at, told = view.observations) {
     const lines = Object.entries(told.params).map(([name, values]) => `${plain(name)} = ${plain(value(values[at]))}`);
-    const fate =
+    const end =
       told.value[at] === null
-        ? "failed"
+        ? fate(told, at)
         : told.active[at]
           ? "active"
           : `removed ${when(view, told.removed_at[at])}${told.relevance[at] === null ? "" : `, relevance ${number(told.relevance[at])}`}`;
@@ -21,7 +22,7 @@ Ebbtide.marks = (() => {
       `<b>${told.value[at] === null ? "no value" : number(told.value[at])}</b>`,
       when(view, told.time[at]),
       ...lines.slice(0, 12),
-      fate,
+      `${kind(told.kind[at])}, ${end}`,
     ].join("<br>");
   }
 
@@ -61,5 +62,37 @@ Ebbtide.marks = (() => {
     line: { width: 1, color: colours.paper },
   });
 
-  return { plusMinus, where, describe, when, marks, crosses, dots };
+  // A shape for each kind: filled and in colour while active; hollow and faint once removed, except for probes, which
+  // are by far the most and become crosses.
+  const SHAPES = {
+    explore: ["circle", 6, "soft"],
+    hold: ["square", 6, "accent"],
+    start: ["triangle-up", 9, "ink"],
+    baseline: ["star", 10, "ink"],
+  };
+  const shapes = (told, at) => at.map((i) => SHAPES[told.kind[i] ?? "explore"]);
+
+  function filled(colours, told, at) {
+    const drawn = shapes(told, at);
+    return {
+      symbol: drawn.map(([symbol]) => symbol),
+      size: drawn.map(([, size]) => size),
+      color: drawn.map(([, , colour]) => colours[colour]),
+      opacity: 1, // otherwise marks of several sizes are translucent
+      line: { width: 1, color: colours.paper },
+    };
+  }
+
+  function hollow(colours, told, at) {
+    const drawn = shapes(told, at);
+    return {
+      symbol: drawn.map(([symbol]) => (symbol === "circle" ? "x-thin" : `${symbol}-open`)),
+      size: drawn.map(([, size]) => size - 1),
+      color: colours.faint,
+      opacity: 1,
+      line: { width: 1, color: colours.faint },
+    };
+  }
+
+  return { plusMinus, where, describe, when, marks, crosses, dots, filled, hollow };
 })();

@@ -47,7 +47,8 @@ Ebbtide.studies = (() => {
       link.href = `/view/${encodeURIComponent(study.name)}`;
       name.append(link);
       last.append(moment(study.last_told, study.clock === "SystemClock"));
-      const numbers = [study.told, study.failed, study.active, study.removed].map((each) => element("td", count(each), "number"));
+      const counts = [study.told, study.failed, study.abandoned, study.active, study.removed];
+      const numbers = counts.map((each) => element("td", count(each), "number"));
       return row([name, element("td", study.direction), element("td", algorithm(study)), ...numbers, last]);
     });
     const body = find("studies").querySelector("tbody"),

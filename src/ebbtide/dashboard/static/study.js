@@ -2,16 +2,15 @@
 "use strict";
 
 Ebbtide.study = (() => {
-  const { number, uncertain, count, value, span } = Ebbtide.format;
+  const { count } = Ebbtide.format;
   const { Refused, Lost } = Ebbtide.source;
-  const { find, element, row, mode, written, source, moment, status, problem, command, askForToken } = Ebbtide.parts;
+  const { find, element, mode, written, source, moment, status, problem, command, askForToken } = Ebbtide.parts;
   const { algorithm } = Ebbtide.studies;
   const { FIGURES, setUpFigures, pause, fetchPlotly, plotly, draw } = Ebbtide.drawing;
 
   const REFRESH_MS = 1000; // between two views at least, and three times as long as a view takes
   const IDLE_MS = 15000; // the model changes with time even if nothing happens
   const LENGTHS = [250, 1000, 5000, null]; // observations to show; null means all
-  const NEWEST = 7;
 
   // --- choices, kept in the URL -------------------------------------------------------------------------------
 
@@ -148,7 +147,7 @@ Ebbtide.study = (() => {
     }
 
     async show() {
-      const { study, model, why } = this.view;
+      const { study, model } = this.view;
       find("problem").hidden = find("token").hidden = true;
       find("study").hidden = false;
       find("about").replaceChildren(
@@ -158,15 +157,10 @@ Ebbtide.study = (() => {
       const nothing = study.told === 0;
       find("first").hidden = !nothing;
       find("pictures").hidden = nothing;
-      find("why").hidden = !why || nothing;
-      find("why").textContent = why ?? "";
-      this.showNumbers();
+      Ebbtide.facts.show(this.view);
       this.showParameters();
       if (nothing) return this.showFirst();
-      this.showBest();
-      this.showNewest();
-      this.showGuards();
-      find("best").hidden = find("map").hidden = !model;
+      find("map").hidden = !model;
       await pause(); // the text can be read before Plotly starts,
       await plotly();
       await pause(); // and before the first figure
@@ -208,29 +202,6 @@ Ebbtide.study = (() => {
       for (const id of Object.keys(FIGURES)) observer.observe(find(id));
     }
 
-    showNumbers() {
-      const { study, asks } = this.view,
-        wall = Ebbtide.figures.isWall(this.view);
-      const newest = (column) => column.findLast((each) => each !== null) ?? null;
-      const facts = [
-        ["Told", count(study.told), study.failed ? ` ${count(study.failed)} failed` : ""],
-        ["Active", count(study.active), ""],
-        ["Removed", count(study.removed), ""],
-        ["Last told", moment(study.last_told, wall), ""],
-        ["Timescale", span(newest(asks.timescale), wall), ""],
-        ["Response", span(newest(asks.response), wall), ""],
-      ];
-      find("figures").replaceChildren(
-        ...facts.map(([term, fact, more]) => {
-          const box = element("div"),
-            said = element("dd");
-          said.append(fact, ...(more ? [element("small", more)] : []));
-          box.append(element("dt", term), said);
-          return box;
-        }),
-      );
-    }
-
     showParameters() {
       const names = Object.keys(this.view.study.space),
         select = find("parameter");
@@ -258,71 +229,6 @@ Ebbtide.study = (() => {
         Object.entries(this.view.study.space).map(([name, parameter]) => [name, middle(parameter)]),
       );
       command(box, `/studies/${encodeURIComponent(this.name)}/tell`, { params, value: 1.0 });
-    }
-
-    showBest() {
-      const best = this.view.model?.recommendation;
-      if (!best) return;
-      const [said, caption] = [find("best").querySelector(".value"), find("best").querySelector(".caption")];
-      const [mean, deviation] = uncertain(best.mean, best.std);
-      said.replaceChildren(mean, element("small", ` ± ${deviation}`));
-      find("best")
-        .querySelector("tbody")
-        .replaceChildren(
-          ...Object.entries(best.params).map(([name, each]) => {
-            const head = element("th", name, "name");
-            head.scope = "row";
-            const cell = element("td", value(each), "number");
-            cell.title = String(each);
-            return row([head, cell]);
-          }),
-        );
-      caption.replaceChildren(
-        "Expected value ± deviation by the model, as of ",
-        moment(best.time, Ebbtide.figures.isWall(this.view)),
-        ".",
-      );
-    }
-
-    showNewest() {
-      const { observations, study } = this.view,
-        names = Object.keys(study.space);
-      const heads = ["When", "Value", ...names].map((name, i) => {
-        const head = element("th", name, i === 1 ? "number" : "");
-        head.scope = "col";
-        return head;
-      });
-      find("newest").querySelector("thead").replaceChildren(row(heads));
-      const last = observations.line
-        .map((_, i) => i)
-        .slice(-NEWEST)
-        .reverse();
-      find("newest")
-        .querySelector("tbody")
-        .replaceChildren(
-          ...last.map((i) => {
-            const when = element("td");
-            when.append(moment(observations.time[i], Ebbtide.figures.isWall(this.view)));
-            const said = element(
-              "td",
-              observations.value[i] === null ? "failed" : number(observations.value[i]),
-              "number",
-            );
-            const made = row([when, said, ...names.map((name) => element("td", value(observations.params[name][i])))]);
-            if (!observations.active[i]) made.className = "gone";
-            return made;
-          }),
-        );
-    }
-
-    showGuards() {
-      const guards = Object.entries(this.view.model?.guards ?? {}).filter(([, times]) => times > 0);
-      find("guards").hidden = !guards.length;
-      find("guards")
-        .querySelector("ul")
-        .replaceChildren(
-          ...guards.map(([name, times]) => element("li", `${name}: ${times === 1 ? "once" : `${count(times)} times`}`)),
-        );
     }
   }
 

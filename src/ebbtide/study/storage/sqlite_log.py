@@ -23,6 +23,11 @@ OBSERVATION = """
 ASK = "SELECT ask, params, time, expires, kind, told, now, until, landed, state FROM asks WHERE study = ?"
 AMONG = "{} IN (SELECT value FROM json_each(?))"
 TRIAL = "SELECT a.ask, a.params, a.time, a.expires, a.kind FROM asks a WHERE a.study = ?"
+# The asks of a kind that have a value; the last condition lets SQLite use the index of all kinds but this one.
+MEASURED = """
+    SELECT a.ask FROM asks a JOIN tells t ON t.study = a.study AND t.ask = a.ask
+    WHERE a.study = ? AND a.kind = ? AND t.value IS NOT NULL AND a.kind <> 'explore'
+"""
 PENDING = " AND NOT EXISTS (SELECT 1 FROM tells t WHERE t.study = a.study AND t.ask = a.ask)"
 
 
@@ -154,6 +159,23 @@ class SqliteLog:
             "SELECT line FROM tells INDEXED BY failures WHERE study = ? AND value IS NULL ORDER BY line", (self.study,)
         )
         return [line for (line,) in rows]
+
+    def baseline_and_holds(self, newest: int, around: int) -> list[Observation]:
+        """The newest values of the baseline, and so many holds before and after each: what a gain is worked out from.
+
+        The order of the asks is taken for the order in time.
+        """
+        query = f"{MEASURED} ORDER BY a.ask DESC LIMIT ?"
+        baseline = [ask for (ask,) in self.database.rows(query, (self.study, "baseline", newest))]
+        sides = (f"{MEASURED} AND a.ask {side} LIMIT ?" for side in ("< ? ORDER BY a.ask DESC", "> ? ORDER BY a.ask"))
+        holds = {
+            hold
+            for side in sides
+            for ask in baseline
+            for (hold,) in self.database.rows(side, (self.study, "hold", ask, around))
+        }
+        query = f"{OBSERVATION} AND {AMONG.format('t.ask')} ORDER BY t.line"
+        return [observation_of(row) for row in self.database.rows(query, (self.study, _text([*baseline, *holds])))]
 
     def removals_since(self, ask: int) -> list[tuple[int, int]]:
         """(ask, line) of everything removed by this ask or a later one, in the order of the asks."""
