@@ -81,7 +81,7 @@ class Optimizer(StudyReads):
     ) -> None:
         """What is left out (None) gets its default; for a study that is stored already, its stored value.
 
-        `algorithm`: a name of `eb.algorithms.names()`, or an `eb.Algorithm`; by default "w-dbo". `explore`: the share
+        `algorithm`: a name of `eb.algorithms.names()`, or an `eb.Algorithm`; by default "tide". `explore`: the share
         of the asks that probe (by default all); the others hold the recommended setting. `start`: a setting to ask
         first, or several. `movement`: how far a setting may move in one step, and what moving costs. `baseline`: the
         setting that you would use otherwise, measured once in `baseline_every` (20) asks for comparison. `on_failure`:
