@@ -137,11 +137,6 @@ def test_a_grandchild_in_a_session_of_its_own_is_not_waited_for():
     assert outcome.value == 3.0
 
 
-def test_an_orphan_that_never_pauses_is_not_heard_out(monkeypatch):
-    monkeypatch.setattr(evaluation, "_hear", lambda pipes, seconds: True)
-    assert run_command(["true"], AMPLE).problem == "printed nothing"
-
-
 def test_endless_output_ends_when_its_time_is_over():
     assert "still running" in run_command(["yes"], SHORT).problem
     assert "still running" in run_command([*PYTHON, "while True: print('x' * 99999, end='')"], SHORT).problem
