@@ -1,4 +1,4 @@
-"""20,000 asks on an objective that drifts for ever: do the response time and the dataset's size stay level?
+"""20,000 asks on an objective that drifts forever: do the response time and the dataset's size stay level?
 
     make perf-long
 

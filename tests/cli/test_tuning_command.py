@@ -123,7 +123,7 @@ def test_a_grandchild_that_keeps_the_output_open(lifeline):
 
 
 def test_a_grandchild_in_a_session_of_its_own_is_not_waited_for():
-    """Nor heard out: it goes on for ever, which ends when nobody listens any more."""
+    """Nor heard out: it goes on forever, which ends when nobody listens any more."""
     outcome = python(
         "import os\n"
         "ready, go = os.pipe()\n"

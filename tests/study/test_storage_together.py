@@ -286,7 +286,10 @@ def test_an_ask_that_was_overtaken_is_computed_again(tmp_path, monkeypatch):
         asked.append(ask_during_which(one, monkeypatch, overtake))
         assert [trial.id for trial in asked] == ["0", "1"]
         assert asked[0].params != asked[1].params
-        assert [ask["told"] for ask in Tables(tmp_path / "s.db").asks] == [1, 1]  # the second is not from before the tell
+        assert [ask["told"] for ask in Tables(tmp_path / "s.db").asks] == [
+            1,
+            1,
+        ]  # the second is not from before the tell
         assert pending(one) == asked
 
 

@@ -49,9 +49,9 @@ class EbbtideSampler(BaseSampler):  # type: ignore[misc]
     """A sampler for objectives that drift.
 
     Parameters that the newest 50 completed trials have in common are sampled together, with the distributions of the
-    newest trial; others, such as conditional ones, go to `independent_sampler` (random by default). A trial that failed,
-    or whose value is not finite, counts against its parameters; a pruned one says nothing. New trials keep away from
-    running ones.
+    newest trial; others, such as conditional ones, go to `independent_sampler` (random by default). A trial that
+    failed, or whose value is not finite, counts against its parameters; a pruned one says nothing. New trials keep
+    away from running ones.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ MAX_HEAD = 1 << 16  # bytes of it
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """By itself, uvicorn's protocol waits for the head of a request for ever, keeps all of it however long it is, lets
+    """By itself, uvicorn's protocol waits for the head of a request forever, keeps all of it however long it is, lets
     a target name another host than the Host header, and answers what is not HTTP in words of its own.
 
     uvicorn has no public way to change that, so its version is capped in pyproject.toml.
