@@ -226,7 +226,7 @@ def what_speed_buys() -> None:
         *ends(data("speed")["size"], ",.0f"),
         *seconds,
     )
-    quote("at {} to {} s a query", *seconds)
+    quote("at {} to {} s per query", *seconds)
 
 
 def variants() -> None:
@@ -297,7 +297,7 @@ def statements() -> None:
     quote("{} against {}, {}, {}.", *average("gp-ucb", "r-gp-ucb", "tv-gp-ucb", "w-dbo"))
     quote("{} against {} and {} |", *average("gp-ucb", "abo", "et-gp-ucb"))
     response, queries = means("response_s"), means("queries")
-    quote("{} s a query on average", f"{response['gp-ucb'].mean():.2f}")
+    quote("{} s per query on average", f"{response['gp-ucb'].mean():.2f}")
     quote("{} queries, W-DBO {} to {}", f"{queries['gp-ucb'].mean():.0f}", *ends(queries["w-dbo"], ".0f"))
     weighted = averages(measure="time_weighted_regret")
     quote("{}, last; by time-weighted regret {}", *average("abo"), f"{weighted['abo']:.2f}")
@@ -345,7 +345,7 @@ def discussion() -> None:
     quote("within 60 s is {} %", drop["ackley"])
     quote("within 60 s: {}, {} and {} %, Eggholder {} %", *drop.values())
     quote("{} % and {} % of all it was told", *(f"{found('drops', 'held', p):.0f}" for p in ("powell", "rosenbrock")))
-    quote("{} resets a run", f"{found('resets', 'et-gp-ucb', 'powell'):.1f}")
+    quote("{} resets per run", f"{found('resets', 'et-gp-ucb', 'powell'):.1f}")
     for problem in ("Shekel", "Ackley", "Powell", "Hartmann6"):
         shares = [f"{found('noise', problem.lower(), moment):.0f}" for moment in (60, 150, 300, 600)]
         quote(f"{problem} {{}}, {{}}, {{}}, {{}} %", *shares)

@@ -1,4 +1,4 @@
-"""How long it takes to open a stored study, by how much was told; the next ask must be the uninterrupted one's.
+"""How long it takes to open a stored study of each size. Its next ask must be that of an uninterrupted run.
 
 make perf-resume
 """

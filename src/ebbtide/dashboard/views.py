@@ -26,7 +26,7 @@ MAX_MODELLED = 2000  # active observations; a model of more would take too long 
 MAX_DIGITS = 15
 MAX_FOLLOWED = 32  # studies
 TRAIL = 64  # past recommendations on a map,
-TRAIL_AT_ONCE = 8  # and how many are worked out per call, so that no other viewer waits long
+TRAIL_AT_ONCE = 8  # and how many are computed per call, so that no other viewer waits long
 
 
 class Views:
@@ -59,10 +59,10 @@ class Views:
         try:
             return shown | {"model": _model(followed, excerpt, active, parameter), "why": why}
         except NumericalError as error:
-            return shown | {"model": None, "why": f"The model cannot be worked out: {error}"}
+            return shown | {"model": None, "why": f"The model cannot be computed: {error}"}
 
     def trail(self, name: str, last: int | None) -> dict[str, Any]:
-        """Past recommendations; `missing` are still to be worked out, by calling again."""
+        """Past recommendations; `missing` are still to be computed, by calling again."""
         with self.storage.database.reading():
             followed, _ = self._follow(name)
             if followed is None:
