@@ -2,6 +2,7 @@
 PYTHON ?= python3
 JOBS ?= 2# test processes
 T ?=# what to test: a folder, a file or one test, e.g. T=tests/gp
+ALL ?=# of `make test-minimum`: ALL=1 runs the slow tests, too
 PY ?= python3.13# of `make test-python`
 PYTHONS ?=# of `make dist`: all of these must be there; by default those that are found
 TAG ?=# of `make dist`: the tag to release, e.g. v0.1.0
@@ -47,8 +48,8 @@ coverage: .venv/.installed ## the test suite with branch coverage; fails below t
 test-slow: .venv/.installed ## what the test suite leaves out: long campaigns, many kills
 	$(BIN)/python $(PYTEST) -m very_slow $(T)
 
-test-minimum: .venv-minimum/.installed ## the quick tests with the oldest supported versions of all dependencies
-	.venv-minimum/bin/python $(PYTEST) -m "not slow and not very_slow" -W ignore::DeprecationWarning $(T)
+test-minimum: .venv-minimum/.installed ## the quick tests with the oldest supported versions of all dependencies; ALL=1: the test suite
+	.venv-minimum/bin/python $(PYTEST) -m "$(if $(ALL),,not slow and )not very_slow" -W ignore::DeprecationWarning $(T)
 
 test-python: .venv-$(notdir $(PY))/.installed ## the test suite with another Python: PY=python3.13
 	.venv-$(notdir $(PY))/bin/python $(PYTEST) -m "not very_slow" $(T)

@@ -19,7 +19,7 @@ myst_heading_anchors = 4
 
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
-autodoc_mock_imports = ["torch", "gpytorch"]  # gigabytes: the join to BoTorch is documented without them
+autodoc_mock_imports = ["torch", "gpytorch"]  # gigabytes: the BoTorch integration is documented without them
 autodoc_default_options = {"members": True}
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 90

@@ -66,8 +66,11 @@ def performance() -> None:
     quote = on("docs/performance.md", "long-run")
     quote("{} asks on a manual clock", f"{tenths['to'].max():,}")
     quote("response time {}, dataset's size {}", f"{level['median_ms']:.2f}", f"{level['active']:.2f}")
+    on("docs/guide/long-runs.md", "long-run")("[in {} asks]", f"{tenths['to'].max():,}")
     on("README.md", "long-run")("after {} asks", f"{tenths['to'].max():,}")
     theirs, ours = (row("steps", n=200, library=name)["ms"] for name in ("BoTorch SingleTaskGP + UCB", "ebbtide"))
+    most = row("steps", n=data("steps")["n"].max(), library="ebbtide")
+    on("docs/limitations.md", "steps")("with {} active observations, about {} ms", f"{most['n']}", f"{most['ms']:.0f}")
     on("docs/comparison.md", "steps")("n = 200: {} ms, ours: {} ms", f"{theirs:.0f}", f"{ours:.0f}")
 
 
@@ -84,6 +87,7 @@ def service() -> None:
     quote("All {} tells", f"{tell['number']:,.0f}")
     slow, beside = (row("load-1s", request=request)["p99_ms"] for request in ("tell", "commit, during the load"))
     on(page, "load-1s")("of 1 s: {} ms, {} times", f"{slow:.1f}", f"{slow / beside:.1f}")
+    on("docs/guide/long-runs.md", "soak-outside-9")("[in {} tells]", f"{data('soak-outside-9')['told'].max():,}")
     asked = data("soak-outside-0").iloc[-1]
     on(page, "soak-outside-0")("ended after {})", f"{asked['told']:,.0f}")
     on(page, "soak-outside-0")(
@@ -91,9 +95,9 @@ def service() -> None:
     )
     smooth = row("dashboard-smoothness")
     quote = on("docs/dashboard.md", "dashboard-smoothness")
-    quote("{} tells a second", f"{smooth['tells_per_second']:.0f}")
+    quote("{} tells per second", f"{smooth['tells_per_second']:.0f}")
     quote("for {} % of the time", f"{100 * smooth['busy_share']:.0f}")
-    quote("{} tasks a second", f"{smooth['tasks_per_second']:.1f}")
+    quote("{} tasks per second", f"{smooth['tasks_per_second']:.1f}")
     quote("the longest {} ms", f"{smooth['longest_ms']:.0f}")
     on("docs/dashboard.md", "load-0.3s")("({} ms at its 99th percentile)", f"{tell['p99_ms']:.1f}")
     first = data("dashboard-opening")["pictures_s"].max()
@@ -217,8 +221,12 @@ def what_speed_buys() -> None:
     on("docs/limitations.md", "speed")("Sample {} to {} times as often, and {} to {} times", *often, *kept)
     on("docs/paper.md", "speed")("{} to {} times the sampling frequency has {} to {} times the regret", *often, *lost)
     seconds = ends(data("speed")["response_s"], ".1f")
-    on("docs/paper.md", "speed")("a query takes {} to {} s", *seconds)
-    quote("at {} to {} s a query", *seconds)
+    on("docs/paper.md", "speed")(
+        "W-DBO keeps {} to {} observations on average and a query takes {} to {} s",
+        *ends(data("speed")["size"], ",.0f"),
+        *seconds,
+    )
+    quote("at {} to {} s per query", *seconds)
 
 
 def variants() -> None:
@@ -260,7 +268,7 @@ def statements() -> None:
     quote("regret {} at α = 0, {} to {} from 0.05 to 0.25, {} at 1", f"{alphas['0']:.0f}", *few, f"{alphas['1']:.0f}")
     by_alpha = averages("sensitivity", list(alphas.index))
     quote("average {} at α = 0, which never forgets, {} at ¼", f"{by_alpha['0']:.2f}", f"{by_alpha['0.25']:.2f}")
-    quote("falls on: {} at ½, {} at 1", f"{by_alpha['0.5']:.2f}", f"{by_alpha['1']:.2f}")
+    quote("keeps falling: {} at ½, {} at 1", f"{by_alpha['0.5']:.2f}", f"{by_alpha['1']:.2f}")
 
     quote = on("docs/paper.md", "table")
     quote("normalised average {}; next TV-GP-UCB {}", *average("w-dbo", "tv-gp-ucb"))
@@ -289,7 +297,7 @@ def statements() -> None:
     quote("{} against {}, {}, {}.", *average("gp-ucb", "r-gp-ucb", "tv-gp-ucb", "w-dbo"))
     quote("{} against {} and {} |", *average("gp-ucb", "abo", "et-gp-ucb"))
     response, queries = means("response_s"), means("queries")
-    quote("{} s a query on average", f"{response['gp-ucb'].mean():.2f}")
+    quote("{} s per query on average", f"{response['gp-ucb'].mean():.2f}")
     quote("{} queries, W-DBO {} to {}", f"{queries['gp-ucb'].mean():.0f}", *ends(queries["w-dbo"], ".0f"))
     weighted = averages(measure="time_weighted_regret")
     quote("{}, last; by time-weighted regret {}", *average("abo"), f"{weighted['abo']:.2f}")
@@ -337,7 +345,7 @@ def discussion() -> None:
     quote("within 60 s is {} %", drop["ackley"])
     quote("within 60 s: {}, {} and {} %, Eggholder {} %", *drop.values())
     quote("{} % and {} % of all it was told", *(f"{found('drops', 'held', p):.0f}" for p in ("powell", "rosenbrock")))
-    quote("{} resets a run", f"{found('resets', 'et-gp-ucb', 'powell'):.1f}")
+    quote("{} resets per run", f"{found('resets', 'et-gp-ucb', 'powell'):.1f}")
     for problem in ("Shekel", "Ackley", "Powell", "Hartmann6"):
         shares = [f"{found('noise', problem.lower(), moment):.0f}" for moment in (60, 150, 300, 600)]
         quote(f"{problem} {{}}, {{}}, {{}}, {{}} %", *shares)
@@ -372,8 +380,8 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "docs/optuna.md": (),
     "docs/comparison.md": ("5.0", "0.18", "3.2"),
     "docs/dashboard.md": ("100,000",),
-    "docs/limitations.md": ("1,000",),
-    "docs/paper.md": ("5.1", "5.2", "0.05", "0.25", "0.15", "1,800", "0.1", "0.5", "0.8", "1,000"),
+    "docs/limitations.md": (),
+    "docs/paper.md": ("5.1", "5.2", "0.05", "0.25", "0.15", "1,800", "0.1", "0.5", "0.8"),
     "docs/performance.md": ("3.11", "2.4", "1.17", "1.0.7", "5.0", "0.18", "2.13", "3.4", "1.3"),
     "docs/results.md": ("0.2", "0.6", "0.05", "0.25", "4.1", "0.15", "1,000", "0.225", "0.001"),
     "docs/service.md": ("10,000", "2,000", "1,000", "65,536", "0.3"),

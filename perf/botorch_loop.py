@@ -1,4 +1,4 @@
-"""A plain BoTorch loop on an objective that drifts, and the same loop with three lines more: regret and response time.
+"""A plain BoTorch loop on an objective that drifts, and the same loop with three more lines: regret and response time.
 
     make perf-botorch
 

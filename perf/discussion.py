@@ -1,4 +1,4 @@
-"""The figures behind docs/paper.md: what the paper says of the algorithms, looked up in the runs of its table.
+"""The figures behind docs/paper.md: what the paper says about the algorithms, checked in our runs of its table.
 
     ebbtide reproduce table --out paper
     python perf/discussion.py paper

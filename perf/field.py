@@ -1,4 +1,4 @@
-"""The field: every algorithm on every benchmark of the paper, regret and speed, all from one campaign.
+"""Every algorithm on every benchmark of the paper, regret and speed, all from one campaign.
 
     make perf-field            (or: python perf/field.py --seeds 10 --benchmarks ackley shekel)
 

@@ -1,8 +1,8 @@
-"""20,000 asks on an objective that drifts for ever: do the response time and the dataset's size stay level?
+"""20,000 asks on an objective that drifts forever: do the response time and the dataset's size stay level?
 
     make perf-long
 
-A manual clock moves one second a step, so the run stands for five and a half hours of a loop that asks every second.
+A manual clock moves one second per step, so the run stands for five and a half hours of a loop that asks every second.
 Printed: the median response time and the dataset's size of every tenth of the run, and the ratio of the last tenth
 to the second, which must stay below 1.3.
 """

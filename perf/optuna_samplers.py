@@ -2,9 +2,9 @@
 
     make perf-optuna
 
-The clock moves by what each ask took, and by a second for the measurement. TPESampler and GPSampler do not know of
-time: they stand for what an Optuna user has today. All loops run in turns, in one process; GPSampler, which takes
-minutes a run, with fewer seeds.
+The clock moves by what each ask took, and by a second for the measurement. TPESampler and GPSampler know nothing
+about time: they stand for what an Optuna user has today. All loops run in turns, in one process; GPSampler, which takes
+minutes per run, with fewer seeds.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What this engine takes a step, as a formula of the dataset's size: the `modelled:ebbtide` calibration.
+"""How long a step of this engine takes, as a formula of the dataset's size: the `modelled:ebbtide` calibration.
 
 make perf-pace
 

@@ -39,6 +39,7 @@ def record(name: str, rows: Sequence[Mapping[str, object]], make: str) -> None:
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "commit": commit,
         "machine": f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}",
+        "origin": "written",  # not copied from a page, as older files were
     }
     _write(SOURCES, [sources[name] for name in sorted(sources)])
     print(f"written: {DATA / name}.csv", file=sys.stderr)

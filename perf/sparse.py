@@ -8,7 +8,7 @@ contender is better than any setting that is left alone; the best of these is kn
 | contender      | what it does                                                                                    |
 |----------------|-------------------------------------------------------------------------------------------------|
 | an algorithm   | fits everything; "+ start" means that it begins with the start                                  |
-| hold the start | the best of ten random settings at t = 0, for ever                                              |
+| hold the start | the best of ten random settings at t = 0, forever                                               |
 | limit √β = …   | UCB with the true hyperparameters; the best √β in hindsight is "limit" in what is printed       |
 """
 

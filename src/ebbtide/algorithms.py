@@ -24,7 +24,7 @@ from ebbtide.parts.timing import Immediate, Timing, WithinHorizon
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A kernel in space, a kernel in time, an acquisition, a staleness policy and a timing. The default is W-DBO.
+    """A kernel in space, a kernel in time, an acquisition, a staleness policy and a timing; by default, W-DBO's.
 
     The kernels choose the family; their lengthscales are fitted. A tuple with one lengthscale per coordinate means ARD.
 

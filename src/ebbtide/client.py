@@ -32,6 +32,7 @@ from ebbtide.errors import (
 )
 from ebbtide.records import Observation, Recommendation, Trial
 from ebbtide.space import Parameter, Space
+from ebbtide.space.space import as_mapping
 from ebbtide.study import tells
 from ebbtide.study.definition import Direction, check_same
 from ebbtide.study.gain import Gain, gain
@@ -308,8 +309,9 @@ class ServiceClock:
 
 def _as_json(params: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters that can be sent: whether they fit the space, the service knows."""
+    given = as_mapping(params)
     try:
-        plain: dict[str, Any] = json.loads(json.dumps(dict(params), allow_nan=False))
+        plain: dict[str, Any] = json.loads(json.dumps(dict(given), allow_nan=False))
     except (TypeError, ValueError) as error:
         raise ParameterError(f"{params!r} cannot be sent as JSON: {error}") from None
     return plain

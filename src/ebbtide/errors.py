@@ -9,7 +9,7 @@ EbbtideError
 ├── NothingKnownError    nothing to recommend: no value was told yet
 ├── StudyError           a stored study that already exists, or has another definition
 │   └── UnknownStudyError     … or does not exist
-├── SnapshotError        a file that is incomplete, edited or from a newer version
+├── SnapshotError        a file that cannot be read, or is incomplete, edited or from a newer version
 ├── StorageError         a database that is full, read-only, busy, damaged or from a newer version
 ├── ServiceError         a service that cannot be reached, or refused a request
 │   ├── BusyError             … because too many requests are already waiting
@@ -63,7 +63,7 @@ class UnknownStudyError(StudyError):
 
 
 class SnapshotError(EbbtideError):
-    """A file that is incomplete, edited or from a newer version."""
+    """A file that cannot be read, or is incomplete, edited or from a newer version."""
 
 
 class StorageError(EbbtideError):

@@ -337,7 +337,11 @@ class Optimizer(StudyReads):
         return optimizer
 
     def close(self) -> None:
-        """Close the storage, if there is one. Nothing is lost without it: every tell is already on the disk."""
+        """Close the storage, if there is one: a stored study must then be opened again.
+
+        Without storage this does nothing, and the optimizer can still be used. Nothing is lost if you never call it:
+        every tell is already on the disk.
+        """
         self._log.close()
 
     def __enter__(self) -> Self:

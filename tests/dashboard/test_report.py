@@ -154,7 +154,7 @@ def test_a_missing_file_is_an_error_and_is_not_created(tmp_path, monkeypatch, co
     for file in ("nothing.db", "sqlite:///nothing.db", "folder", str(tmp_path / "no" / "where.db"), ""):
         done = CliRunner().invoke(ebbtide, [command, file])
         assert (done.exit_code, type(done.exception)) == (1, SystemExit)
-        assert "is no file" in done.output
+        assert "does not exist, or is not a file" in done.output
     assert [each.name for each in tmp_path.iterdir()] == ["folder"]
     assert not list((tmp_path / "folder").iterdir())
 

@@ -13,6 +13,7 @@ import tomllib
 from pathlib import Path
 from typing import get_args
 
+import click
 import pytest
 from click.testing import CliRunner
 from helpers.serving import served
@@ -20,6 +21,8 @@ from helpers.serving import served
 import ebbtide as eb
 from ebbtide.cli.commands import ebbtide
 from ebbtide.guards import Guard
+from ebbtide.service import Limits, middleware, protocol
+from ebbtide.service.studies import MAX_DEFINITION
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "examples" / "demo.py"
@@ -243,8 +246,37 @@ def test_files_that_are_shown_can_be_read():
             configparser.ConfigParser(strict=False).read_string(block)
 
 
+def test_the_service_page_has_the_limits_of_the_code():
+    limits = Limits()
+    mib, kib = limits.body / 2**20, protocol.MAX_HEAD / 2**10
+    assert protocol.HEAD_S == middleware.BODY_S
+    sentence = (
+        f"{kib:g} KiB of headers and a body of {mib:g} MiB, each within {middleware.BODY_S:g} s; "
+        f"{limits.rate:,.0f} requests per second from one address and {limits.at_once:,} at once; "
+        f"{limits.studies:,} studies, each with a definition of at most {MAX_DEFINITION:,} characters and "
+        f"{limits.width} coordinates (a category has one per choice); {limits.trials} trials per ask; "
+        f"{limits.streams} event streams."
+    )
+    assert sentence in " ".join(text("docs/service.md").split())
+
+
+OPTIONS = [
+    (name, option)
+    for name, command in ebbtide.commands.items()
+    for option in command.params
+    if isinstance(option, click.Option)
+]
+
+
 def test_every_command_and_option_is_documented():
-    """Every command is on a page and has a help text."""
-    pages = "".join(map(text, PAGES))
-    assert [name for name in ebbtide.commands if f"ebbtide {name}" not in pages] == []
+    """On a page that somebody wrote, as well as in the reference, which is made from the help texts."""
+    pages = [text(page) for page in PAGES]
+    about = {name: "".join(page for page in pages if f"ebbtide {name}" in page) for name in ebbtide.commands}
+    assert [name for name, found in about.items() if not found] == []
+    shown = {name: set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", found)) for name, found in about.items()}
+    assert [(name, option.name) for name, option in OPTIONS if not shown[name] & {*option.opts}] == []
+
+
+def test_every_command_and_option_has_a_help_text():
     assert [name for name, command in ebbtide.commands.items() if not command.help] == []
+    assert [(name, option.name) for name, option in OPTIONS if not option.help] == []

@@ -50,7 +50,14 @@ def test_every_table_that_is_made_is_on_a_page():
 
 def test_every_file_has_a_source_and_is_quoted():
     assert sorted(SOURCES.index) == DATA
+    assert SOURCES.notna().all(axis=None)
+    assert set(SOURCES["origin"]) <= {"written", "copied"}
     assert sorted({file for _, file in QUOTATIONS}) == DATA
+
+
+@pytest.mark.parametrize("file", DATA)
+def test_no_column_of_a_file_is_empty(file):
+    assert measured_tables.data(file).notna().any().all()
 
 
 @pytest.mark.parametrize("file", DATA)
@@ -115,4 +122,5 @@ def test_a_script_records_what_it_measured(tmp_path, monkeypatch):
     assert (tmp_path / "resume.csv").read_text() == "told,open_s\n10,0.5\n"
     sources = pd.read_csv(tmp_path / "sources.csv").set_index("file")
     assert sources.at["resume", "command"] == "python perf/resume.py --told 10"
+    assert sources.at["resume", "origin"] == "written"
     assert len(sources) == len(SOURCES)

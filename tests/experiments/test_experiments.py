@@ -100,7 +100,7 @@ def test_the_time_weighted_regret_is_its_integral():
 
 @pytest.mark.slow
 def test_the_wlan_has_its_own_kernel_in_time():
-    """Which a name takes and an algorithm of one's own does not."""
+    """A built-in name uses it; a user's own algorithm does not."""
     half = run("wlan", "w-dbo", seed=0, protocol=SHORT)
     mine = run("wlan", eb.Algorithm(temporal=eb.Matern(0.5)), seed=0, protocol=SHORT)
     default = run("wlan", eb.Algorithm(), seed=0, protocol=SHORT)

@@ -221,12 +221,18 @@ def test_a_films_prediction_is_the_optimizers_own():
     protocol = Protocol(duration=30.0)
     simulation = Simulation(eb.benchmarks.get("six-hump-camel"), eb.algorithms.get("w-dbo"), 0, protocol)
     simulation.observe_initially()
-    simulation.pursue(lambda elapsed: None)
-    opt = simulation.optimizer
-    snapshot = animation._snapshot(opt, 30.0, 30.0)
+    opt, predicted = simulation.optimizer, {}
     row, column = 17, 60
     x, t = np.linspace(-2, 2, animation.ROWS)[row], np.linspace(0, 30, animation.COLUMNS)[column]
-    assert snapshot.prediction[row, column] == pytest.approx(opt.predict({"x0": x}, time=t)[0], rel=1e-6)
+
+    def look(elapsed):
+        predicted[elapsed / 30.0] = opt.predict({"x0": x}, time=t)[0]
+
+    simulation.pursue(look)
+    film = animation.record("six-hump-camel", protocol, frames=3)
+    assert len(film.snapshots) == 3
+    for snapshot in film.snapshots:
+        assert snapshot.prediction[row, column] == pytest.approx(predicted[snapshot.now], rel=1e-6)
 
 
 def test_the_true_line_is_the_maximizer(film):

@@ -60,7 +60,7 @@ class Nursery:
 def nursery(storage: str, port: int) -> None:
     from ebbtide.service import app, serve, workers
 
-    workers.NICENESS = 0  # a worker that yields to the clients would make them wait for ever
+    workers.NICENESS = 0  # a worker that yields to the clients would make them wait forever
     app.VIEWER_AFTER_S = 3600.0  # nobody looks at the dashboard
     child = 0
     for order in sys.stdin:

@@ -305,7 +305,7 @@ def test_what_does_not_fit_is_said():
     X, Y = data()
     with pytest.raises(ConfigurationError, match="one output"):
         relevance(SingleTaskGP(X, torch.cat([Y, Y], 1)), NOW)
-    with pytest.raises(ConfigurationError, match="no exact GP"):
+    with pytest.raises(ConfigurationError, match="not an exact GP"):
         relevance(torch.nn.Linear(1, 1), NOW)
     with pytest.raises(ConfigurationError, match="time_dim=3"):
         relevance(SingleTaskGP(X, Y), NOW, time_dim=3)

@@ -91,16 +91,17 @@ def forgotten(study):
 
 
 def remembered(study):
-    """Times of the completed trials that were not forgotten, in their order."""
-    completed = study.get_trials(states=[TrialState.COMPLETE])
-    return [trial.system_attrs[NOTE]["time"] for trial in completed if trial.number not in forgotten(study)]
+    """Times of the trials with a finite value that were not forgotten, in their order."""
+    gone, completed = forgotten(study), study.get_trials(states=[TrialState.COMPLETE])
+    known = [trial for trial in completed if trial.number not in gone and math.isfinite(trial.value)]
+    return [trial.system_attrs[NOTE]["time"] for trial in known]
 
 
 # --- the oracle: an Optimizer -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("direction", ["minimize", "maximize"])
-@pytest.mark.parametrize("algorithm", ["w-dbo", "tv-gp-ucb", "r-gp-ucb"])
+@pytest.mark.parametrize("algorithm", ["tide", "w-dbo", "tv-gp-ucb", "r-gp-ucb"])
 def test_it_asks_what_an_optimizer_asks(direction, algorithm):
     ours, theirs = eb.ManualClock(), eb.ManualClock()
     opt = eb.Optimizer(OURS, direction=direction, algorithm=algorithm, clock=ours, seed=7)
@@ -113,6 +114,12 @@ def test_it_asks_what_an_optimizer_asks(direction, algorithm):
         if k == 20:
             opt.tell(asked, failed=True)
             study.tell(trial, state=TrialState.FAIL)
+        elif k == 22:
+            opt.tell(asked, failed=True)
+            study.tell(trial, math.inf)
+        elif k == 24:
+            opt.tell(asked, abandoned=True)
+            study.tell(trial, state=TrialState.PRUNED)
         else:
             opt.tell(asked, value)
             study.tell(trial, value)
@@ -120,7 +127,7 @@ def test_it_asks_what_an_optimizer_asks(direction, algorithm):
         theirs.advance(1.0)
     theirs_best, ours_best = recommend(study), opt.recommend()
     assert remembered(study) == opt.dataset.t.tolist()
-    assert len(opt.dataset.t) < 39 or algorithm != "w-dbo"
+    assert len(opt.dataset.t) < 37 or algorithm not in ("tide", "w-dbo")
     assert theirs_best.mean == ours_best.mean
     assert theirs_best.params["power"] == ours_best.params["power"]
 
@@ -221,7 +228,7 @@ def test_workers_share_what_is_forgotten(tmp_path):
             follow(study, clock, 1, step=0.5)
     assert len(forgotten(workers[0])) > 20
     one, other = map(recommend, workers)  # as believed by two samplers that never met
-    assert other.mean == pytest.approx(one.mean)
+    assert other.mean == pytest.approx(one.mean, rel=1e-4)  # each seed looks for the best from other places
     assert other.std == pytest.approx(one.std, rel=1e-3)
     assert abs(recommend(workers[1]).params["x"] - best(clock.now())) < 0.5
 
@@ -246,24 +253,53 @@ def test_a_state_of_another_algorithm_is_not_taken_over():
 # --- trials of all kinds ----------------------------------------------------------------------------------------------
 
 
-def test_failed_pruned_and_infinite_trials_are_not_modelled():
+def small_and_safe(lost):
+    """The smaller x, the better, but below 0.3 a measurement is lost, in the way given; and how x was sampled."""
     clock = eb.ManualClock()
     study = optuna.create_study(sampler=EbbtideSampler(clock=clock, seed=0))
 
     def objective(trial):
         x = trial.suggest_float("x", 0.0, 1.0)
         clock.advance(1.0)
-        if trial.number % 4 == 1:
-            raise RuntimeError("the machine is off")
-        if trial.number % 4 == 2:
-            raise optuna.TrialPruned
-        return math.inf if trial.number % 4 == 3 else x
+        return lost() if x < 0.3 else x
 
     study.optimize(objective, n_trials=40, catch=(RuntimeError,))
-    assert {trial.state for trial in study.trials} == {TrialState.COMPLETE, TrialState.FAIL, TrialState.PRUNED}
-    assert recommend(study).params["x"] < 0.05
-    assert abs(recommend(study).mean) < 0.1
-    assert study.trials[-1].params["x"] < 0.2
+    late = [trial.params["x"] for trial in study.trials[20:]]
+    return recommend(study), np.mean(np.array(late) < 0.3)
+
+
+def fails():
+    raise RuntimeError("the machine is off")
+
+
+@pytest.mark.parametrize("lost", [fails, lambda: math.inf], ids=["failed", "infinite"])
+def test_where_trials_fail_is_learned(lost):
+    best, below = small_and_safe(lost)
+    assert 0.3 <= best.params["x"] < 0.5
+    assert abs(best.mean - best.params["x"]) < 0.1
+    assert below < 0.5
+
+
+def test_a_pruned_trial_says_nothing():
+    def prune():
+        raise optuna.TrialPruned
+
+    _, below = small_and_safe(prune)
+    assert below > 0.8  # nothing speaks against the best place
+
+
+def test_a_study_of_an_older_version_continues_with_the_same_algorithm():
+    """What is hashed must not change, or every stored study would start a new belief."""
+    clock = eb.ManualClock()
+    study = optuna.create_study(sampler=EbbtideSampler("w-dbo", clock=clock, seed=0))
+    for _ in range(3):
+        trial = study.ask()
+        study.tell(trial, trial.suggest_float("x", 0.0, 1.0))
+    assert study.trials[-1].system_attrs[NOTE]["of"] == "93402eb13671075a"  # as 0.1.0 wrote it
+
+
+def test_by_default_it_is_the_librarys_default():
+    assert EbbtideSampler().algorithm == eb.Optimizer({"x": eb.Float(0.0, 1.0)}).algorithm
 
 
 def test_parallel_trials_are_all_told():
@@ -357,9 +393,11 @@ def test_steps_are_counted_exactly_and_what_cannot_be_counted_is_sampled_indepen
 
     study.optimize(objective, n_trials=25)
     assert set(study.trials[-1].system_attrs[NOTE]["params"]) == {"odd", "tenth"}
-    for trial in study.trials:
-        for name, distribution in trial.distributions.items():
-            assert distribution._contains(distribution.to_internal_repr(trial.params[name])), (name, trial.params)
+    for params in (trial.params for trial in study.trials):
+        assert 0 <= params["huge"] <= 2**50
+        assert params["one"] == 1.0
+        assert -10.2 <= params["tenth"] <= 10.2
+        assert params["tenth"] == pytest.approx(round(10.0 * params["tenth"]) / 10.0, abs=1e-9)
     assert {trial.params["odd"] for trial in study.trials} <= {3, 5, 7, 9, 11}
     assert type(study.trials[-1].params["odd"]) is int
 

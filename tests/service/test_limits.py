@@ -197,7 +197,7 @@ def test_a_cancelled_request_is_answered_and_stops_nothing_else(direct, studies)
 
 
 def test_more_studies_than_are_kept_open_are_all_served(direct, studies, monkeypatch):
-    """An ask may find that its study was closed meanwhile, to make room; it must not start again for ever."""
+    """An ask may find that its study was closed meanwhile, to make room; it must not start again forever."""
     monkeypatch.setattr(studies_module, "MAX_OPEN", 1)
 
     async def ask_all():

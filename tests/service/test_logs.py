@@ -164,6 +164,7 @@ def test_nothing_that_is_sent_makes_more_metrics(direct):
         for headers in ([], [BEARER]):
             direct.call("GET", f"/nowhere/{number}", headers=headers)
             direct.call(f"METHOD{number}", f"/nowhere/{number}", headers=headers)
+            direct.call(f"METHOD{number}", "/studies", headers=headers)
             direct.call("GET", f"/studies/nobody-{number}", headers=headers)
             direct.call("GET", "/studies", headers=headers, host=f"evil-{number}.com")
 
@@ -186,6 +187,18 @@ def test_an_error_is_logged_with_its_study_and_its_reason(direct, caplog):
     assert said["reason"] == answer.json["error"]["message"]
 
 
+def test_a_method_that_a_path_does_not_have_is_logged_with_both(direct, caplog):
+    assert direct.call("DELETE", "/studies", headers=[BEARER]).status == 405
+    ((_, said),) = logged(caplog)
+    assert (said["verb"], said["method"], said["path"], said["status"]) == ("other", "DELETE", "/studies", "405")
+
+
+def test_a_study_that_cannot_be_created_is_named(direct, caplog):
+    assert direct.call("POST", "/studies", {"name": "edge-7", "space": SPACE}, headers=[BEARER]).status == 409
+    ((_, said),) = logged(caplog)
+    assert (said["verb"], said["study"], said["error"]) == ("create", "edge-7", "StudyError")
+
+
 def test_what_succeeds_is_logged_only_on_demand(direct, tmp_path, caplog):
     caplog.set_level(logging.INFO, "ebbtide.service")
     assert direct.call("GET", "/studies/edge-7", headers=[BEARER]).status == 200
@@ -195,6 +208,7 @@ def test_what_succeeds_is_logged_only_on_demand(direct, tmp_path, caplog):
         assert verbose.call("POST", "/studies/s/ask", {}, query="secret=1").status == 200
     created, asked = logged(caplog)
     assert (created[0], created[1]["verb"], created[1]["status"]) == ("INFO", "create", "201")
+    assert created[1]["study"] == "s"
     assert (asked[0], asked[1]["verb"], asked[1]["study"]) == ("INFO", "ask", "s")
     assert "secret" not in str([created, asked])
 

@@ -25,12 +25,19 @@ def test_a_client_and_its_studies_say_what_they_are():
 def test_a_stored_optimizer_is_closed_by_with(tmp_path):
     with tiny(tmp_path / "s.db") as opt:
         trial = opt.ask()
-    with pytest.raises(eb.StorageError, match="closed"):
+    with pytest.raises(eb.StorageError, match=r"s\.db was closed; open the study again"):
         opt.tell(trial, 1.0)
     with pytest.raises(RuntimeError, match="mine"), eb.Optimizer.open(url(tmp_path / "s.db"), "edge") as opt:
         raise RuntimeError("mine")
-    with pytest.raises(eb.StorageError, match="closed"):
+    with pytest.raises(eb.StorageError, match="was closed; open the study again"):
         opt.ask()
+
+
+def test_an_optimizer_in_memory_has_nothing_to_close():
+    with eb.Optimizer(TINY) as opt:
+        trial = opt.ask()
+    opt.tell(trial, 1.0)
+    assert [observation.value for observation in opt.history] == [1.0]
 
 
 @pytest.mark.parametrize("space", [[1], "x", None, 3, {1, 2}])

@@ -125,6 +125,12 @@ def test_a_trial_that_was_never_asked_is_an_error(kept):
                 study.trial(unknown)
 
 
+@pytest.mark.parametrize("told", ["99", 99, [("x", 0.5)], None])
+def test_what_is_neither_parameters_nor_a_trial_is_named(kept, told):
+    with pytest.raises(eb.ParameterError, match="is not a dict of parameters or a trial"):
+        kept.study.tell(told, 1.0)
+
+
 def test_returned_objects_cannot_change_the_study(kept):
     trial = kept.study.ask()
     kept.study.trial(trial.id).params["x"] = -9.0
@@ -163,6 +169,7 @@ def test_a_key_is_used_once(kept):
         (({"x": 7.0}, 1.0), eb.ParameterError),
         (({"y": 0.5}, 1.0), eb.ParameterError),
         ((eb.Trial("7", {"x": 0.5}, 0.0), 1.0), eb.TrialError),
+        (("99", 1.0), eb.ParameterError),
     ],
 )
 def test_a_refused_tell_leaves_no_trace(kept, told, error):

@@ -112,8 +112,26 @@ def test_another_file(tmp_path):
 
 
 def test_a_missing_file(tmp_path):
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(eb.SnapshotError, match=r"nothing\.json cannot be read \(No such file.*\); give the path"):
         eb.Optimizer.load(tmp_path / "nothing.json")
+
+
+def test_a_folder(tmp_path):
+    with pytest.raises(eb.SnapshotError, match=r"cannot be read \(Is a directory\)"):
+        eb.Optimizer.load(tmp_path)
+
+
+def test_a_file_that_may_not_be_read(snapshot, monkeypatch):
+    """Not by its permissions, which do not stop root."""
+    _, path = snapshot
+
+    def refuse(self, **options):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr("pathlib.Path.read_text", refuse)
+    with pytest.raises(eb.SnapshotError, match=r"Permission denied.*check that you may read it") as caught:
+        eb.Optimizer.load(path)
+    assert isinstance(caught.value.__cause__, PermissionError)
 
 
 def test_a_save_that_fails_leaves_the_old_file(snapshot, monkeypatch):

@@ -259,29 +259,47 @@ def test_an_optimizer_that_learns_late_of_many_asks_forgets_the_same_trials(tmp_
         same(one, other)
 
 
-def test_a_plan_that_was_overtaken_is_not_recorded(tmp_path):
+def ask_during_which(opt, monkeypatch, happens):
+    """Ask; something happens while the ask is computed, which is between the first two readings of the clock."""
+    plain, readings = opt.clock.now, []
+
+    def now():
+        readings.append(plain())
+        if len(readings) == 2:
+            happens()
+        return readings[-1]
+
+    monkeypatch.setattr(opt.clock, "now", now)
+    trial = opt.ask()
+    assert len(readings) >= 2
+    return trial
+
+
+def test_an_ask_that_was_overtaken_is_computed_again(tmp_path, monkeypatch):
+    asked = []
     with closing(tiny(tmp_path / "s.db")) as one, closing(tiny(tmp_path / "s.db")) as other:
-        plan = one._plan()
-        step = plan.step()
-        other.tell({"x": 0.5}, 1.0)  # a tell does not matter
-        ask = other.ask()
-        before = Tables(tmp_path / "s.db")
-        assert one._commit(plan, step) is None
-        assert len(Tables(tmp_path / "s.db").asks) == len(before.asks) == 1
-        assert pending(one) == [ask]
-        assert one.ask().id == "1"
+
+        def overtake():
+            other.tell({"x": 0.5}, 1.0)
+            asked.append(other.ask())
+
+        asked.append(ask_during_which(one, monkeypatch, overtake))
+        assert [trial.id for trial in asked] == ["0", "1"]
+        assert asked[0].params != asked[1].params
+        assert [ask["told"] for ask in Tables(tmp_path / "s.db").asks] == [
+            1,
+            1,
+        ]  # the second is not from before the tell
+        assert pending(one) == asked
 
 
-def test_a_tell_by_another_process_during_an_ask_counts_for_the_next_ask(tmp_path):
+def test_a_tell_by_another_process_during_an_ask_counts_for_the_next_ask(tmp_path, monkeypatch):
     with closing(tiny(tmp_path / "s.db", n_initial=2, algorithm=WINDOW)) as one:
         drive(one, lambda params, t: (params["x"] - 0.5) ** 2, 8)
         with closing(tiny(tmp_path / "s.db", n_initial=2, algorithm=WINDOW)) as other:
-            plan = one._plan()
-            step = plan.step()
             assert isinstance(other.clock, eb.ManualClock)
             other.clock.advance(30.0)
-            other.tell({"x": 0.9}, 5.0)
-            trial = one._commit(plan, step)
+            trial = ask_during_which(one, monkeypatch, lambda: other.tell({"x": 0.9}, 5.0))
         assert trial.id == "8"
         assert (one.told, one.history[-1].value, one.dataset.y[-1]) == (9, 5.0, 5.0)
         log = Tables(tmp_path / "s.db")

@@ -158,9 +158,10 @@ def test_tide_is_stored_with_what_it_adds():
     assert codec.name_described(stored) == "tide"
 
 
-def test_the_state_of_a_study_without_a_transform_is_stored_as_before():
-    opt = study(smooth, 12, "w-dbo")
-    assert set(opt._engine.state.to_json()["standardization"]) == {"mean", "scale"}
+def test_the_state_of_a_study_without_a_transform_is_stored_as_before(tmp_path):
+    study(smooth, 12, "w-dbo").save(tmp_path / "s.json")
+    state = json.loads((tmp_path / "s.json").read_text())["payload"]["state"]
+    assert set(state["standardization"]) == {"mean", "scale"}
 
 
 @pytest.mark.parametrize(("field", "value"), [("transform", "sqrt"), ("robust", "yes")])

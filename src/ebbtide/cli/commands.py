@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from ebbtide import algorithms
 from ebbtide.cli.options import (
     FOLDER,
     NAME,
@@ -35,7 +36,7 @@ def ebbtide() -> None:
     "--algorithm",
     "chosen",
     multiple=True,
-    default=["w-dbo"],
+    default=[algorithms.DEFAULT],
     metavar="NAME",
     help="Algorithm to run, or MODULE:ATTRIBUTE for one of your own; repeat the option to compare several.",
 )

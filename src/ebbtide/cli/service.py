@@ -51,7 +51,10 @@ def _url(file: str) -> str:
     """The file may be given as a path, or as the URL that other commands take."""
     url = file if file.startswith(PREFIX) else f"{PREFIX}{file}"
     if not Path(url.removeprefix(PREFIX)).is_file():
-        raise StorageError(f"{url.removeprefix(PREFIX)} is no file: give the database of the studies, such as tuner.db")
+        raise StorageError(
+            f"{url.removeprefix(PREFIX)} does not exist, or is not a file: give the database of the studies, "
+            "such as tuner.db"
+        )
     return url
 
 

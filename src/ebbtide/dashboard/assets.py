@@ -49,7 +49,7 @@ class Asset:
 
     @cached_property
     def version(self) -> str:
-        """Changes with the content, so a browser may cache the file for ever."""
+        """Changes with the content, so a browser may cache the file forever."""
         return hashlib.sha256(self.content).hexdigest()[:16]
 
 

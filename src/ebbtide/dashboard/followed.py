@@ -46,7 +46,7 @@ class FollowedStudy:
     # --- the past -----------------------------------------------------------------------------------------
 
     def recommended(self, ask: int) -> Recommendation | None:
-        """The recommendation after an ask, if it was worked out before."""
+        """The recommendation after an ask, if it was computed before."""
         return self._recommended.get(ask)
 
     def recommend_after(self, asks: Sequence[Ask]) -> None:

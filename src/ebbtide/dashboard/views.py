@@ -31,7 +31,7 @@ MAX_DIGITS = 15
 MAX_FOLLOWED = 32  # studies
 COMPARED = 200  # measurements of the baseline, the newest ones
 TRAIL = 64  # past recommendations on a map,
-TRAIL_AT_ONCE = 8  # and how many are worked out per call, so that no other viewer waits long
+TRAIL_AT_ONCE = 8  # and how many are computed per call, so that no other viewer waits long
 
 
 class Views:
@@ -67,10 +67,10 @@ class Views:
         try:
             return shown | {"model": _model(followed, excerpt, active, parameter), "why": why}
         except NumericalError as error:
-            return shown | {"model": None, "why": f"The model cannot be worked out: {error}"}
+            return shown | {"model": None, "why": f"The model cannot be computed: {error}"}
 
     def trail(self, name: str, last: int | None) -> dict[str, Any]:
-        """Past recommendations; `missing` are still to be worked out, by calling again."""
+        """Past recommendations; `missing` are still to be computed, by calling again."""
         with self.storage.database.reading():
             followed, why = self._follow(name)
             if followed is None or why is not None:

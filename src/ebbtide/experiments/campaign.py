@@ -58,8 +58,8 @@ class Job:
         algorithm = self.algorithm if isinstance(self.algorithm, str) else repr(self.algorithm)
         if " at 0x" in algorithm:
             raise ConfigurationError(
-                f"{self.label}: a part of this algorithm has no repr of its own, so its runs could not be told from "
-                f"another's ({algorithm}); make it a frozen dataclass without functions"
+                f"{self.label}: a part of this algorithm has no repr of its own, so its runs cannot be told apart "
+                f"from another's ({algorithm}); make it a frozen dataclass without functions"
             )
         return {
             "problem": instance,

@@ -121,8 +121,8 @@ class Wall:
 
 
 CALIBRATIONS = {
-    # Fit and acquisition of the field's usual stack. The reference's O(n⁴) criterion is left out: W-DBO alone would
-    # pay for an implementation.
+    # Fit and acquisition with the usual software. The reference's O(n⁴) criterion is left out: it would slow down
+    # only W-DBO, and only because of how it was implemented.
     "botorch": Modelled((0.9, 0.004)),
     # What this engine takes, fitted by `make perf-pace`.
     "ebbtide": Modelled((0.004, 0.0, 1.6e-7)),

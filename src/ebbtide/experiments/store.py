@@ -52,7 +52,7 @@ def _summary(run: Run) -> dict[str, Any]:
 
 
 def write(run: Run, path: Path) -> None:
-    """Write a run's frame; a reader, or a campaign resumed after a kill, never meets half a file."""
+    """Write a run's frame; a reader, or a campaign resumed after a kill, never sees half a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, as_frame(run).to_parquet(), durable=True)
 

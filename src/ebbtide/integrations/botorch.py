@@ -98,7 +98,7 @@ class _Seen:
 def _read(model: Any, now: float, time_dim: int) -> _Seen:
     if not isinstance(model, gpytorch.models.ExactGP) or model.train_inputs is None:
         raise ConfigurationError(
-            f"{type(model).__name__} is no exact GP with data: pass a SingleTaskGP or another ExactGP"
+            f"{type(model).__name__} is not an exact GP with data: pass a SingleTaskGP or another ExactGP"
         )
     if model.train_targets.ndim != 1:
         shape = tuple(model.train_targets.shape)
@@ -223,7 +223,7 @@ class _Factor:
 
 
 def _product(kernel: Any, width: int, time: int) -> tuple[list[int], SpaceTimeKernel] | None:
-    """The inputs of k_S, and λ·k_S·k_T; None if the kernel is no such product."""
+    """The inputs of k_S, and λ·k_S·k_T; None if the kernel is not such a product."""
     try:
         scale, factors = _factors(kernel, width)
         columns, spatial = _combined([f for f in factors if set(f.lengthscales) - {time}], set(range(width)) - {time})

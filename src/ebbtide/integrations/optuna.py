@@ -25,7 +25,7 @@ from optuna.samplers import BaseSampler, RandomSampler
 from optuna.study import Study, StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from ebbtide.algorithms import Algorithm
+from ebbtide.algorithms import DEFAULT, Algorithm
 from ebbtide.checks import as_finite
 from ebbtide.clock import Clock, SystemClock
 from ebbtide.errors import ConfigurationError, EbbtideWarning, SpaceError
@@ -33,11 +33,13 @@ from ebbtide.records import Observation, Recommendation, Trial
 from ebbtide.space import Categorical, Float, Int, Parameter, Params
 from ebbtide.study.definition import Definition, Direction, checked_algorithm, checked_count, define
 from ebbtide.study.engine import Engine
+from ebbtide.study.live import WORDS
 from ebbtide.study.state import State
 
 NOTE = "ebbtide:ask"  # a system attribute of a trial: the note of its ask
 TIME = "ebbtide:time"  # a user attribute that dates a trial measured elsewhere
 WORKED_OUT = {"_lock", "_record", "_read_for", "_belief"}  # what a copy of a sampler computes again
+UNSIGNED = {"seed", "n_initial", *WORDS}  # of a definition: a sampler does not set the options of a live system
 RECENT = 50  # completed trials whose common parameters are modelled
 
 SearchSpace = dict[str, BaseDistribution]
@@ -47,13 +49,14 @@ class EbbtideSampler(BaseSampler):  # type: ignore[misc]
     """A sampler for objectives that drift.
 
     Parameters that the newest 50 completed trials have in common are sampled together, with the distributions of the
-    newest trial; others, such as conditional ones, go to `independent_sampler` (random by default). Failed and pruned
-    trials, and values that are not finite, are not modelled. New trials keep away from running ones.
+    newest trial; others, such as conditional ones, go to `independent_sampler` (random by default). A trial that
+    failed, or whose value is not finite, counts against its parameters; a pruned one says nothing. New trials keep
+    away from running ones.
     """
 
     def __init__(
         self,
-        algorithm: str | Algorithm = "w-dbo",
+        algorithm: str | Algorithm = DEFAULT,
         *,
         clock: Clock | None = None,
         seed: int | None = None,
@@ -248,7 +251,7 @@ class _Belief:
     def __init__(self, record: _Record, axes: "dict[str, _Axis]", definition: Definition) -> None:
         self.record, self.axes = record, axes
         self.engine = Engine(definition)
-        described = {key: part for key, part in definition.to_json().items() if key not in ("seed", "n_initial")}
+        described = {key: part for key, part in definition.to_json().items() if key not in UNSIGNED}
         self.signature = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:16]
 
     def catch_up(self) -> None:

@@ -33,7 +33,7 @@ App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 WRITES = ("POST", "PUT", "PATCH", "DELETE")
-# Given twice, one server believes the first and another the last.
+# If a header is given twice, one server may use the first and another the last.
 ONCE = (b"host", b"authorization", b"origin", b"sec-fetch-site", b"content-type", b"content-length")
 HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([\w.-]+))(?::\d{1,5})?", re.ASCII)
 MAX_ADDRESSES = 4096  # whose rates are remembered
@@ -191,7 +191,7 @@ def host_name(host: str) -> str:
 
 
 def _is_address(name: str) -> bool:
-    """No site can point an address at us, as it can its name."""
+    """A site can point its own name at us, but not an IP address."""
     try:
         ipaddress.ip_address(name)
     except ValueError:

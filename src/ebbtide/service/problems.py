@@ -6,6 +6,7 @@ from typing import Any
 
 MAX_MESSAGE = 4000  # characters: a message may repeat what was sent
 KEY = "ebbtide.problem"  # in the scope of a request
+STUDY = "ebbtide.study"  # the same: the study that a request is about, if its path does not say so
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ MAX_HEAD = 1 << 16  # bytes of it
 
 
 class HttpProtocol(HttpToolsProtocol):
-    """By itself, uvicorn's protocol waits for the head of a request for ever, keeps all of it however long it is, lets
-    a target name another host than the Host header, and answers what is not HTTP in words of its own.
+    """By itself, uvicorn's protocol waits for the head of a request forever, keeps all of it however long it is, lets
+    a target name another host than the Host header, and answers what is not HTTP with a text of its own.
 
     uvicorn has no public way to change that, so its version is capped in pyproject.toml.
     """
@@ -85,5 +85,5 @@ class HttpProtocol(HttpToolsProtocol):
 
 
 def recorded_by(recorder: Recorder) -> type[HttpProtocol]:
-    """The protocol whose refusals this recorder hears of."""
+    """The protocol; it tells this recorder about its refusals."""
     return type("RecordedHttpProtocol", (HttpProtocol,), {"recorder": recorder})

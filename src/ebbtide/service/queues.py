@@ -20,7 +20,7 @@ class AskQueues:
     async def of(self, name: str) -> AsyncIterator[None]:
         waiting = self._waiting.get(name, 0)
         if waiting >= MAX_WAITING:
-            raise BusyError(f"{waiting} asks of {name!r} are waiting already; try again in a moment")
+            raise BusyError(f"{waiting} asks of {name!r} are already waiting; try again in a moment")
         self._waiting[name] = waiting + 1
         try:
             async with self._locks.setdefault(name, asyncio.Lock()):

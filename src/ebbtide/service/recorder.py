@@ -8,10 +8,11 @@ from typing import Any
 from ebbtide.service.logs import Throttle, line, logger
 from ebbtide.service.metrics import Metrics
 from ebbtide.service.middleware import App, Message, Receive, Send
-from ebbtide.service.problems import Problem, problem_of
+from ebbtide.service.problems import STUDY, Problem, problem_of
 
 NOSNIFF = (b"x-content-type-options", b"nosniff")  # an answer is what its type says, and never a page
 UNMATCHED, REFUSED = "other", "refused"  # in place of a route
+NOT_ALLOWED = 405  # the path has a route, but not for this method
 
 
 class Recorder:
@@ -29,7 +30,7 @@ class Recorder:
             nonlocal status, complete
             if message["type"] == "http.response.start":
                 status = message["status"]
-                self.metrics.answered(*_labels(scope), status, time.perf_counter() - began)
+                self.metrics.answered(*_labels(scope, status), status, time.perf_counter() - began)
                 message["headers"] = [*message["headers"], NOSNIFF]
             await send(message)
             complete = message["type"] == "http.response.body" and not message.get("more_body", False)
@@ -42,7 +43,7 @@ class Recorder:
                 raise
         finally:
             if status is not None:  # None: the client left before there was an answer
-                self._log(_about(scope), status, time.perf_counter() - began, problem_of(scope))
+                self._log(_about(scope, status), status, time.perf_counter() - began, problem_of(scope))
 
     def refused(self, status: int, problem: Problem, client: str | None) -> None:
         """A connection was refused before there was a request."""
@@ -65,18 +66,21 @@ class Recorder:
             logger.info(text)
 
 
-def _labels(scope: Message) -> tuple[str, str]:
+def _labels(scope: Message, status: int) -> tuple[str, str]:
     """Method and route, for Prometheus: no more of them than there are routes, whatever is sent."""
     if (problem := problem_of(scope)) is not None and problem.early:
         return UNMATCHED, REFUSED
     route = getattr(scope.get("route"), "path", None)
-    return (UNMATCHED, UNMATCHED) if route is None else (scope["method"], route)
+    if route is None:
+        return UNMATCHED, UNMATCHED
+    return (UNMATCHED if status == NOT_ALLOWED else scope["method"]), route  # a client can make up any method
 
 
-def _about(scope: Message) -> dict[str, Any]:
-    """What a request was about, for the log: its study, or the path if that led nowhere."""
+def _about(scope: Message, status: int) -> dict[str, Any]:
+    """What a request was about, for the log: its study, or the method and path if they led nowhere."""
     client = {"client": (scope.get("client") or (None, 0))[0]}
-    if (route := scope.get("route")) is None:
-        return {"verb": _labels(scope)[1], "method": scope["method"], "path": scope["path"]} | client
+    if (route := scope.get("route")) is None or status == NOT_ALLOWED:
+        verb = _labels(scope, status)[1] if route is None else UNMATCHED
+        return {"verb": verb, "method": scope["method"], "path": scope["path"]} | client
     of_study = route.path.startswith(("/studies/{name}", "/view/{name}"))
-    return {"verb": route.name, "study": scope["path_params"]["name"] if of_study else None} | client
+    return {"verb": route.name, "study": scope["path_params"]["name"] if of_study else scope.get(STUDY)} | client

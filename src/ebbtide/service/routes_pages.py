@@ -13,7 +13,7 @@ from ebbtide.service.reader import Reader
 
 VARY = {"Vary": "Accept-Encoding"}
 GZIP = re.compile(r"\s*gzip\s*(;\s*q=(?!0(\.0*)?\s*$)[\d.]+\s*)?", re.IGNORECASE)  # but not with q=0
-FOR_EVER = "public, max-age=31536000, immutable"
+FOREVER = "public, max-age=31536000, immutable"
 PAGE_HEADERS = {
     "Content-Security-Policy": assets.SERVED_POLICY,
     "Referrer-Policy": "no-referrer",
@@ -43,7 +43,7 @@ def page_routes(reader: Reader, mode: assets.Mode) -> APIRouter:
         asset = (await asyncio.to_thread(assets.assets)).get(name)
         if asset is None:
             raise HTTPException(404)
-        headers = {"Cache-Control": FOR_EVER if "v" in request.query_params else "no-cache"}
+        headers = {"Cache-Control": FOREVER if "v" in request.query_params else "no-cache"}
         if not _accepts_gzip(request):
             return Response(asset.content, media_type=asset.type, headers=headers | VARY)
         return _packed(request, await asyncio.to_thread(lambda: asset.packed), asset.type, headers)

@@ -71,7 +71,9 @@ def read_routes(reader: Reader, limits: Limits) -> APIRouter:
         if cursor is None:
             raise ObservationError(f"Last-Event-ID={since!r}: give the id of an event, such as 12.11")
         if streams >= limits.streams:
-            raise BusyError(f"{streams} event streams are open already, the most that this service serves")
+            raise BusyError(
+                f"{streams} event streams are already open, as many as this service allows; try again later"
+            )
 
         def ended() -> None:
             nonlocal streams

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Response
+from fastapi import APIRouter, Header, Request, Response
 from fastapi.responses import JSONResponse
 
 from ebbtide import wire
@@ -10,6 +10,7 @@ from ebbtide.errors import ObservationError, ParameterError
 from ebbtide.service import schemas
 from ebbtide.service.errors import CONFLICT, ERRORS, UNKNOWN
 from ebbtide.service.middleware import Limits
+from ebbtide.service.problems import STUDY
 from ebbtide.service.studies import Studies
 from ebbtide.space import Space
 from ebbtide.study.definition import define
@@ -19,7 +20,8 @@ def write_routes(studies: Studies, limits: Limits) -> APIRouter:
     routes = APIRouter(prefix="/studies", tags=["studies"], responses=ERRORS)
 
     @routes.post("", status_code=201, response_model=schemas.Study, responses=CONFLICT, summary="Create a study")
-    async def create(study: schemas.NewStudy) -> Response:
+    async def create(study: schemas.NewStudy, request: Request) -> Response:
+        request.scope[STUDY] = study.name  # for the log
         studies.check_width(study.width)
         space = Space.from_json({name: parameter.model_dump() for name, parameter in study.space.items()})
         definition = define(space, study.direction, study.algorithm, None, study.seed, study.n_initial, **study.live)

@@ -183,7 +183,7 @@ class Recommendation(BaseModel):
     mean: float
     std: float
     time: float
-    support: float = Field(description="how many fresh measurements what is known about this setting is worth")
+    support: float = Field(description="what is known about this setting is worth this many fresh measurements")
     failure: float = Field(description="the probability that an evaluation fails there")
 
 

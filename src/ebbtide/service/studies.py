@@ -26,7 +26,7 @@ from ebbtide.study.step import Step
 from ebbtide.study.storage import Storage
 
 T = TypeVar("T")
-MAX_DEFINITION = 1 << 16  # characters: every list of studies has it, and every observation has its names
+MAX_DEFINITION = 1 << 16  # characters: it is in every list of studies, and its names are in every observation
 MAX_OPEN = 256  # studies kept in memory; the others are opened again when needed
 
 

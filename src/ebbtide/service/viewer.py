@@ -17,7 +17,7 @@ from ebbtide.study.storage import Storage
 Ts = TypeVarTuple("Ts")
 NICENESS = 15  # the models of asks have 10
 STUDY_KEPT_S = 0.5  # for viewers who come a moment later
-TRAIL_KEPT_S = 0.0  # each call works out a bit more of it
+TRAIL_KEPT_S = 0.0  # each call computes a little more of it
 MAX_WAITING = 32  # views
 
 # --- in the viewer's process --------------------------------------------------------------------------------------
@@ -72,12 +72,12 @@ class Viewer:
         return await self._shared(TRAIL_KEPT_S, trail_view, self.url, name, last)
 
     async def _shared(self, kept_s: float, view: Callable[[*Ts], bytes], *arguments: *Ts) -> bytes:
-        """The same view is worked out once for all viewers who want it, until `kept_s` after it is done."""
+        """The same view is computed once for all viewers who want it, and kept for `kept_s` seconds after that."""
         key = (view, arguments)
         task = self._tasks.get(key)
         if task is None:
             if sum(not each.done() for each in self._tasks.values()) >= MAX_WAITING:
-                raise BusyError(f"{MAX_WAITING} views are being drawn already; try again in a moment")
+                raise BusyError(f"{MAX_WAITING} views are already being drawn; try again in a moment")
             task = self._tasks[key] = asyncio.create_task(self._workers.do(view, *arguments))
             task.add_done_callback(lambda done: self._done(key, done, kept_s))
         return await asyncio.shield(task)  # others may be waiting for it, too

@@ -1,4 +1,4 @@
-"""Worker processes, which do the model work: it never holds up a tell, and a crash stays in the worker."""
+"""Worker processes, which do the model work: no tell waits for it, and a crash ends only the worker."""
 
 import asyncio
 import multiprocessing
@@ -20,8 +20,8 @@ from ebbtide.study.step import Step
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
-NICENESS = 10  # a tell goes before a model
-TRIES = 3  # with a new worker each, if the one before died
+NICENESS = 10  # lower priority than the service, so that a tell is faster than a model
+TRIES = 3  # each with a new worker, if the one before died
 
 
 # --- in a worker: from bytes, pickled by the one thread that may change what they describe ------------------------

@@ -64,8 +64,7 @@ class Space:
 
     def check(self, params: Any) -> Params:
         """The parameters, as plain Python values; one error lists everything that is wrong with them."""
-        if not isinstance(params, Mapping):
-            raise ParameterError(f"{params!r} is not a dict of parameters or a trial")
+        params = as_mapping(params)
         problems = [f"{name!r} is missing" for name in self.parameters if name not in params]
         problems += [
             f"{name!r} is unknown (the space has {list(self.parameters)})"
@@ -115,3 +114,10 @@ class Space:
         if not isinstance(description, Mapping):
             raise SpaceError(f"{description!r} is not a dict of parameters")
         return cls({name: parameter_from_json(name, d) for name, d in description.items()})
+
+
+def as_mapping(params: Any) -> Mapping[str, Any]:
+    """What was given as parameters, if it is a dict."""
+    if not isinstance(params, Mapping):
+        raise ParameterError(f"{params!r} is not a dict of parameters or a trial")
+    return params

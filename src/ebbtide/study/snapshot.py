@@ -46,6 +46,12 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The payload of a snapshot that is complete, unedited and of a known version."""
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_constant)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise SnapshotError(
+            f"{path} cannot be read ({reason}); give the path of a file that Optimizer.save wrote, and check that you "
+            "may read it"
+        ) from error
     except ValueError as error:  # from the decoder of JSON or of UTF-8
         raise SnapshotError(f"{path} is not a complete snapshot ({error}); use an earlier copy") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:

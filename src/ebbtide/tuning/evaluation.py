@@ -146,7 +146,7 @@ def _handlers() -> dict[int, Callable[[int, FrameType | None], Any]]:
 def _listen(process: subprocess.Popen[bytes], deadline: float, out: "_Tail", err: "_Tail") -> bool:
     """Read output until the command ends (True) or the deadline passes (False).
 
-    Not until the output ends: a process that the command started may hold it open for ever.
+    Not until the output ends: a process that the command started may hold it open forever.
     """
     with selectors.PollSelector() as pipes:
         for pipe, tail in zip(_pipes(process), (out, err), strict=True):

@@ -33,7 +33,7 @@ def one_run(frame: pd.DataFrame) -> Figure:
         response.plot(seconds, frame["response_s"], color=style.GREEN, linewidth=0.8)
         response.set(ylabel="response (s)", xlabel="time (s)", ylim=(0, None))
         outcome = about["summary"]
-        algorithm = about["algorithm"] if len(about["algorithm"]) < 40 else "an algorithm of one's own"
+        algorithm = about["algorithm"] if len(about["algorithm"]) < 40 else "a custom algorithm"
         figure.suptitle(
             f"{algorithm} on {about['problem']}, seed {about['seed']}: average regret "
             f"{outcome['average_regret']:.4g}, {outcome['queries']} queries",

@@ -33,10 +33,10 @@ def make(studio: Studio) -> Section:
     )
     table = studio.save_table(Table(caption, HEADER, rows), "budget")
     text = (
-        f"Durations {max(SHARES) / min(SHARES):g} to 1 apart need budgets with exponents D/l_T between "
+        f"Durations that differ by a factor of {max(SHARES) / min(SHARES):g} need budgets with exponents D/l_T between "
         f"{min(exponents.values()):.2f} and {max(exponents.values()):.2f} (the paper: 5/3 for all, on its l_T of 3/5); "
         "without l_T the exponent is the number of seconds. The paper's table prints 480 s for l_T at 600 s: 3/5 of "
-        "600 are 360."
+        "600 is 360."
     )
     return Section("Removal budget", [text], [table])
 

@@ -62,7 +62,7 @@ class Database:
                 "eb.Optimizer(..., storage=..., name=...), or `ebbtide create`"
             )
         self.path = path
-        self._depth = 0
+        self._depth, self._closed = 0, False
         self._process = os.getpid()
         with self._clearly():
             self._connection = connect(path, mode)
@@ -74,6 +74,7 @@ class Database:
             raise
 
     def close(self) -> None:
+        self._closed = True
         self._close()
 
     # --- opening ------------------------------------------------------------------------------------------
@@ -193,6 +194,10 @@ class Database:
         try:
             yield
         except sqlite3.Error as error:
+            if self._closed:
+                raise StorageError(
+                    f"{self.path} was closed; open the study again: eb.Optimizer.open(storage, name)"
+                ) from error
             reason = _reason(error)
             if reason == "SQLITE_CONSTRAINT_FOREIGNKEY":
                 raise UnknownStudyError(
