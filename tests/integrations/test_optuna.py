@@ -261,18 +261,18 @@ def small_and_safe(lost):
     def objective(trial):
         x = trial.suggest_float("x", 0.0, 1.0)
         clock.advance(1.0)
-        return lost() if x < 0.3 else x
+        return lost(trial) if x < 0.3 else x
 
     study.optimize(objective, n_trials=40, catch=(RuntimeError,))
     late = [trial.params["x"] for trial in study.trials[20:]]
     return recommend(study), np.mean(np.array(late) < 0.3)
 
 
-def fails():
+def fails(trial):
     raise RuntimeError("the machine is off")
 
 
-@pytest.mark.parametrize("lost", [fails, lambda: math.inf], ids=["failed", "infinite"])
+@pytest.mark.parametrize("lost", [fails, lambda trial: math.inf], ids=["failed", "infinite"])
 def test_where_trials_fail_is_learned(lost):
     best, below = small_and_safe(lost)
     assert 0.3 <= best.params["x"] < 0.5
@@ -280,11 +280,18 @@ def test_where_trials_fail_is_learned(lost):
     assert below < 0.5
 
 
-def test_a_pruned_trial_says_nothing():
-    def prune():
-        raise optuna.TrialPruned
+def prune(trial):
+    raise optuna.TrialPruned
 
-    _, below = small_and_safe(prune)
+
+def call_off(trial):
+    trial.set_user_attr("ebbtide:abandoned", True)
+    raise RuntimeError("somebody else needs the machine")
+
+
+@pytest.mark.parametrize("lost", [prune, call_off])
+def test_a_trial_that_was_pruned_or_called_off_says_nothing(lost):
+    _, below = small_and_safe(lost)
     assert below > 0.8  # nothing speaks against the best place
 
 

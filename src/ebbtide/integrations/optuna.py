@@ -38,6 +38,7 @@ from ebbtide.study.state import State
 
 NOTE = "ebbtide:ask"  # a system attribute of a trial: the note of its ask
 TIME = "ebbtide:time"  # a user attribute that dates a trial measured elsewhere
+ABANDONED = "ebbtide:abandoned"  # a user attribute of a trial that was called off: Optuna itself says that it failed
 WORKED_OUT = {"_lock", "_record", "_read_for", "_belief"}  # what a copy of a sampler computes again
 UNSIGNED = {"seed", "n_initial", *WORDS}  # of a definition: a sampler does not set the options of a live system
 RECENT = 50  # completed trials whose common parameters are modelled
@@ -282,7 +283,8 @@ class _Belief:
         params = self._ours(trial.params)
         value = as_finite(trial.value) if complete else None
         told = Observation({}, 0.0, None, abandoned=True)  # says nothing
-        if time is not None and params is not None and trial.state != TrialState.PRUNED:
+        called_off = trial.state == TrialState.PRUNED or bool(trial.user_attrs.get(ABANDONED))
+        if time is not None and params is not None and not called_off:
             told = Observation(params, time, value)
         self.engine.record(told)
         return time is not None or not complete
