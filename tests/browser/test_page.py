@@ -80,7 +80,7 @@ def test_a_removed_observation_becomes_a_cross(server, study, opened):
     thread.start()
     try:
         dots = until(page, lambda: trace(page, "map", "active"))
-        crossed = until(page, lambda: dots & trace(page, "map", "removed"))
+        crossed = until(page, lambda: dots & trace(page, "map", "removed") or dots.update(trace(page, "map", "active")))
         assert not crossed & trace(page, "map", "active")
         assert crossed <= trace(page, "objective", "removed")
     finally:
