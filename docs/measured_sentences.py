@@ -60,6 +60,13 @@ def row(name: str, **where: object) -> pd.Series:
 # --- speed, the service, the dashboard, the integrations -----------------------------------------------------------
 
 
+def tide() -> None:
+    clean = row("values", case="clean")
+    on("README.md", "values")(
+        "has {} of W-DBO's regret ({} to {})", f"{clean['mean']:.2f}", f"{clean['low']:.2f}", f"{clean['high']:.2f}"
+    )
+
+
 def performance() -> None:
     tenths = data("long-run")
     level = tenths.iloc[-1] / tenths.iloc[1]
@@ -361,6 +368,7 @@ def discussion() -> None:
 
 
 for collect in (
+    tide,
     performance,
     service,
     calibrations,

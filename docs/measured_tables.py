@@ -313,6 +313,19 @@ def budget() -> Rows:
     ]
 
 
+def failures() -> Rows:
+    shown = ["fails", "algorithm", "on_failure", "fewest", "most", "longest"]
+    return [[*(str(line[name]) for name in shown), f"{line['value']:.2f}"] for _, line in data("failures").iterrows()]
+
+
+def recommendations() -> Rows:
+    shown = ["median", "mean", "low", "high"]
+    return [
+        [str(line["benchmark"]), *(f"{line[name]:.2f}" for name in shown)]
+        for _, line in data("recommendations").iterrows()
+    ]
+
+
 def sparse(ending: str) -> Callable[[], Rows]:
     """A line for each number of parameters and of queries per l_T; tide with its 95 % interval."""
     columns = [f"{name}{ending}" for name in ("sliding-window", "w-dbo", "tide", "limit")]
@@ -358,6 +371,9 @@ TABLES = {
     "field": Table(("field",), field),
     "inference": Table(("inference",), inference),
     "budget": Table(("budget",), budget),
+    "values": each("values", *["{}"] * 2, *["{:.2f}"] * 3, "{}"),
+    "failures": Table(("failures",), failures),
+    "recommendations": Table(("recommendations",), recommendations),
     "sparse": Table(("sparse",), sparse("")),
     "sparse-start": Table(("sparse",), sparse(" + start")),
     **{path.stem: Table((path.stem,), live(path.stem)) for path in sorted(DATA.glob("live-*.csv"))},

@@ -325,7 +325,7 @@ def test_a_command_that_goes_wrong_is_a_failed_evaluation(folder, script):
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_it_stops_cleanly_and_takes_its_command_along(folder, how):
     slow = [sys.executable, "-c", "import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(600)"]
-    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # whoever runs the tests may ignore it
+    heard = partial(signal.signal, how, signal.SIG_DFL)  # whoever runs the tests may ignore it
     command = tune(folder, "--timeout", "10m", command=[*slow, "{power}", "{codec}"])
     process = subprocess.Popen(command, stderr=subprocess.PIPE, preexec_fn=heard)
     when_written(folder / "pid")

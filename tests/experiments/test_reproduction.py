@@ -263,7 +263,7 @@ def test_plot_draws_a_run_of_ones_own(tmp_path):
     runner = CliRunner()
     made = runner.invoke(ebbtide, ["run", "shekel", "--seeds", "1", "--duration", "20", "--out", str(tmp_path)])
     assert made.exit_code == 0, made.output
-    done = runner.invoke(ebbtide, ["plot", str(tmp_path / "shekel_w-dbo_seed0.parquet")])
+    done = runner.invoke(ebbtide, ["plot", str(tmp_path / "shekel_tide_seed0.parquet")])
     assert done.exit_code == 0, done.output
-    assert matplotlib.image.imread(tmp_path / "shekel_w-dbo_seed0.png").std() > 0.05
-    assert (tmp_path / "shekel_w-dbo_seed0.pdf").exists()
+    assert matplotlib.image.imread(tmp_path / "shekel_tide_seed0.png").std() > 0.05
+    assert (tmp_path / "shekel_tide_seed0.pdf").exists()

@@ -20,7 +20,7 @@ from ebbtide.space import Categorical, Int, Parameter
 from ebbtide.space.parameter import OneColumn
 from ebbtide.space.scales import Evenly
 from ebbtide.study.advice import advice
-from ebbtide.study.gain import AROUND, gain
+from ebbtide.study.gain import AROUND, COMPARED, gain
 from ebbtide.study.state import State
 from ebbtide.study.storage import SqliteLog, Storage, Summary
 
@@ -29,7 +29,6 @@ AHEAD = 0.06  # how far a figure looks ahead, as a share of the time shown
 MAX_MODELLED = 2000  # active observations; a model of more would take too long to draw
 MAX_DIGITS = 15
 MAX_FOLLOWED = 32  # studies
-COMPARED = 200  # measurements of the baseline, the newest ones
 TRAIL = 64  # past recommendations on a map,
 TRAIL_AT_ONCE = 8  # and how many are computed per call, so that no other viewer waits long
 

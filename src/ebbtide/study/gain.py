@@ -16,6 +16,7 @@ from ebbtide.gp.arrays import Array
 from ebbtide.records import Observation
 from ebbtide.study.definition import Direction
 
+COMPARED = 200  # measurements of the baseline, the newest ones
 AROUND = 2  # holds before a measurement of the baseline, and after it
 LEAST = 3  # comparisons without which nothing is said
 RESAMPLES = 1000

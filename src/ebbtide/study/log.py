@@ -70,6 +70,9 @@ class Log(Protocol):
     def pending(self) -> list[Trial]:
         """The trials that are neither told nor failed, however old."""
 
+    def baseline_and_holds(self, newest: int, around: int) -> list[Observation]:
+        """The newest values of the baseline, and at least so many holds before and after each: to compare them."""
+
     def in_force(self) -> Mapping[str, Any] | None:
         """The setting handed out or told last: that of the last ask, unless another was told from outside since."""
 
@@ -141,6 +144,10 @@ class MemoryLog:
 
     def pending(self) -> list[Trial]:
         return list(self._pending.values())
+
+    def baseline_and_holds(self, newest: int, around: int) -> list[Observation]:
+        baseline = [told for told in self._history if told.kind == "baseline" and told.value is not None]
+        return baseline[-newest:] + [told for told in self._history if told.kind == "hold"]
 
     def in_force(self) -> Mapping[str, Any] | None:
         return self._in_force

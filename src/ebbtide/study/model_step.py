@@ -156,7 +156,7 @@ class ModelStep:
         self.step.wait = chosen if chosen > landing else None
 
     def _hold(self, posterior: Posterior) -> None:
-        """Keep the recommended setting in force; the one held so far, unless another is clearly better."""
+        """Keep a setting in force that is good beyond reasonable doubt."""
         landing = self.now + median(self.state.responses or [0.0])
         outlook = self._outlook(posterior.at(self.known.axis.place(landing)), landing)
         self.step.x = recommended(outlook, self.space, self.rng, bounds=self.known.bounds)

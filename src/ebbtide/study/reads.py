@@ -11,7 +11,7 @@ from ebbtide.records import Model, Observation, Trial
 from ebbtide.study.active import Dataset
 from ebbtide.study.advice import advice
 from ebbtide.study.engine import Engine
-from ebbtide.study.gain import Gain, gain
+from ebbtide.study.gain import AROUND, COMPARED, Gain, gain
 from ebbtide.study.log import Log
 
 
@@ -77,7 +77,9 @@ class StudyReads:
     def gain(self) -> Gain | None:
         """How much better the holds are than the baseline, with a 95 % interval; None while too little was measured."""
         defined = self._engine.definition
-        return None if defined.live.baseline is None else gain(self._log.history(), defined.direction)
+        if defined.live.baseline is None:
+            return None
+        return gain(self._log.baseline_and_holds(COMPARED, AROUND), defined.direction)
 
     @property
     def warnings(self) -> list[str]:
