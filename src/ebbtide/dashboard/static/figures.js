@@ -191,7 +191,7 @@ Ebbtide.figures = (() => {
       data,
       layout,
       label,
-      caption: `How far future predictions would move without each observation, relative to losing all of them. The lowest is removed first: the one of ${when(view, scores.time[lowest])}.`,
+      caption: `How far future predictions would move without each observation, relative to losing all of them. The lowest is removed first: the one measured ${when(view, scores.time[lowest])}.`,
     };
   }
 
