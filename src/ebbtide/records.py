@@ -86,6 +86,7 @@ class Model:
 
     @property
     def standardization(self) -> Standardization:
+        """The transform and the scale, as one object."""
         return Standardization(self.mean, self.scale, self.power, self.unit)
 
     def standardized(self, y: ArrayLike) -> Array:

@@ -37,6 +37,7 @@ class Movement:
         object.__setattr__(self, "cost", cost)
 
     def check(self, space: Space) -> None:
+        """Raise an error if a limit does not fit the space."""
         for name, limit in self.limit.items():
             parameter = space.parameters.get(name)
             if parameter is None:
