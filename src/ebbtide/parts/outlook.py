@@ -16,12 +16,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from ebbtide.gp.arrays import Array
+from ebbtide.gp.arrays import Array, Mask
 from ebbtide.gp.posterior import Interval, Moment, Posterior
 
 DOUBT, RATE = 0.25, 0.02  # a and p₀: a single failure at x makes p about 0.8
 REACH = 0.12  # distance over which an evaluation says whether its neighbours fail, times √d
-FADING = 0.75  # times l_T: a place that has recovered must be found again
+FADING = 1.0  # times l_T: a place that has recovered must be found again
+CLOSE = 0.25  # times REACH: how sharply success and failure are told apart where nothing should be risked
+LASTING = 4.0  # times FADING: there, a failure is remembered for longer
 
 
 class Risk:
@@ -29,10 +31,22 @@ class Risk:
 
     def __init__(self, failed: tuple[Array, Array], succeeded: tuple[Array, Array], fading: float) -> None:
         """From the coordinates and the ages of both; what happened `fading` ago counts for 1/e."""
-        self._failed, self._succeeded = ((X, np.exp(-np.maximum(age, 0.0) / fading)) for X, age in (failed, succeeded))
+        failed, succeeded = ((X, np.maximum(age, 0.0) / fading) for X, age in (failed, succeeded))
+        self._failed, self._succeeded = ((X, np.exp(-age)) for X, age in (failed, succeeded))
+        self._ages = failed[1], succeeded[1]
 
     def __call__(self, X: Array) -> Array:
         return self.with_gradient(X)[0]
+
+    def likely(self, X: Array) -> Mask:
+        """Where an evaluation probably fails, or the closest evidence, in space and time, is a failure.
+
+        Many successes further away make p small, but say nothing about a place next to a failure.
+        """
+        pairs = zip((self._failed, self._succeeded), self._ages, strict=True)
+        failure, success = (_distance(X, data, age).min(axis=1, initial=np.inf) for (data, _), age in pairs)
+        likely: Mask = (failure < success) | (self(X) > 0.5)
+        return likely
 
     def with_gradient(self, X: Array) -> tuple[Array, Array]:
         """p, and its gradient with respect to x (m, d)."""
@@ -40,6 +54,13 @@ class Risk:
         total = F + S + DOUBT
         p = (F + DOUBT * RATE) / total
         return p, ((1.0 - p)[:, None] * dF - p[:, None] * dS) / total[:, None]
+
+
+def _distance(X: Array, data: Array, age: Array) -> Array:
+    """|x − xᵢ|²/2r² + age: how far evidence is, in space and time."""
+    square = (CLOSE * REACH) ** 2 * X.shape[1]
+    distance: Array = cdist(X, data, "sqeuclidean") / (2.0 * square) + age / LASTING
+    return distance
 
 
 def _nearby(X: Array, data: Array, weights: Array) -> tuple[Array, Array]:

@@ -10,7 +10,6 @@ from ebbtide.space import Space
 
 DOUBT = 1.0  # deviations by which a setting must be better, to be preferred to one that is known for sure
 MEASURED = 64  # measured settings that are considered, those with the best predictions now
-LIKELY = 0.5  # a setting that fails with this probability is not recommended if there is another
 
 
 def recommended(outlook: Outlook, space: Space, rng: np.random.Generator, *, bounds: Bounds | None = None) -> Array:
@@ -19,9 +18,10 @@ def recommended(outlook: Outlook, space: Space, rng: np.random.Generator, *, bou
     measured = outlook.posterior.X
     near = measured[np.argsort(-outlook.predict(measured)[0], kind="stable")[:MEASURED]] if len(measured) else measured
     x = maximize(acquisition, outlook, space, rng, len(measured), bounds=bounds, near=near)
-    if outlook.risk is None or outlook.risk(x[None])[0] < LIKELY:
+    if outlook.risk is None or not outlook.risk.likely(x[None])[0]:
         return x
-    near = near[outlook.risk(near) < LIKELY] if bounds is None else near[:0]
+    near = near if bounds is None else np.clip(near, *bounds)
+    near = near[~outlook.risk.likely(near)]
     if not len(near):
         return x
     mean, std = outlook.predict(near)
