@@ -9,11 +9,11 @@ from systems import Settings
 import ebbtide as eb
 from ebbtide.space import Space
 
-EXPLORE = 0.2
+EXPLORE, BASELINE_EVERY = 0.5, 10
 
 
 class Ebbtide:
-    """Hold and probe, from the default on; the study is stored, so that it resumes exactly."""
+    """Hold and probe, with the default as start and baseline; the study is stored, so that it resumes exactly."""
 
     def __init__(self, space: Space, default: Settings, seed: int, database: Path) -> None:
         self.space, self.default, self.seed, self.database = space, default, seed, database
@@ -25,6 +25,8 @@ class Ebbtide:
             direction="maximize",
             explore=EXPLORE,
             start=self.default,
+            baseline=self.default,
+            baseline_every=BASELINE_EVERY,
             clock=self.clock,
             seed=self.seed,
             storage=f"sqlite:///{self.database}",

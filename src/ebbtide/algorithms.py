@@ -74,9 +74,16 @@ class Algorithm:
             )
 
 
+# Forgetting saves time, and with fewer observations than this there is none to save: an ask takes milliseconds. At ten to
+# twenty queries per l_T, W-DBO would keep about a dozen, too few to tell good settings from bad ones.
+ENOUGH_TO_FORGET = 100
+
 # Defaults: Matérn-5/2 in space, Matérn-3/2 in time, UCB, the Wasserstein budget, queries at once.
 _REGISTRY = {
-    "tide": Algorithm(transform="auto", robust=True, mean="weighted"),  # W-DBO, and what live systems need
+    # W-DBO, and what live systems need
+    "tide": Algorithm(
+        staleness=WassersteinBudget(min_active=ENOUGH_TO_FORGET), transform="auto", robust=True, mean="weighted"
+    ),
     # As published
     "w-dbo": Algorithm(),
     "gp-ucb": Algorithm(temporal=None, staleness=KeepAll()),
