@@ -74,8 +74,8 @@ class Algorithm:
             )
 
 
-# Forgetting saves time, and with fewer observations than this there is none to save: an ask takes milliseconds. At ten to
-# twenty queries per l_T, W-DBO would keep about a dozen, too few to tell good settings from bad ones.
+# Forgetting saves time, and with fewer observations than this there is none to save: an ask takes milliseconds. At ten
+# to twenty queries per l_T, W-DBO would keep about a dozen, too few to tell good settings from bad ones.
 ENOUGH_TO_FORGET = 100
 
 # Defaults: Matérn-5/2 in space, Matérn-3/2 in time, UCB, the Wasserstein budget, queries at once.
