@@ -23,7 +23,7 @@ MEANING: dict[Guard, str] = {
     "budget_capped": "More than one timescale passed between two asks, a pause; it counted as one timescale. Nothing "
     "needs to be done.",
     "min_active": "More observations were due to be removed, but then too few would be left, so they stayed. This is "
-    "usual for the first asks; later it means that the objective drifts fast.",
+    "usual for the first asks, and where the objective drifts fast. Nothing needs to be done.",
     "max_active": "There were more observations than may stay active, so the least relevant were removed. This is "
     "usual when values come fast.",
     "jitter": "Some observations are so alike that the model needed a little more noise to be computed. Usually the "

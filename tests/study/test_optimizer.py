@@ -406,7 +406,7 @@ def test_the_timescale_is_in_the_clocks_unit():
         opt = eb.Optimizer(UNIT_SQUARE, direction="maximize", clock=clock, seed=4)
         drive(opt, lambda params, t, unit=unit: moving_bump(params, t / unit), 60, dt=unit)  # type: ignore[misc]
         scales.append(opt.hyperparameters["timescale"])
-    assert scales[1] / scales[0] == pytest.approx(60.0, rel=1e-3)
+    assert scales[1] / scales[0] == pytest.approx(60.0, rel=0.02)
 
 
 def test_algorithms_without_a_temporal_kernel_have_no_relevance(clock):
