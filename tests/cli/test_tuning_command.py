@@ -11,7 +11,8 @@ import tracemalloc
 import pytest
 from helpers.tuning import AMPLE, PYTHON, SHORT, interrupt_this
 
-from ebbtide.tuning import evaluation, run_command
+from ebbtide.tuning import command, run_command
+from ebbtide.tuning.outcome import LONGEST_QUOTE
 
 pytestmark = pytest.mark.usefixtures("little_grace")
 
@@ -75,7 +76,7 @@ def test_what_went_wrong_is_said_in_one_line(code, problem):
     assert outcome.value is None
     assert problem in outcome.problem
     assert outcome.problem.isprintable()
-    assert len(outcome.problem) <= evaluation.LONGEST_QUOTE
+    assert len(outcome.problem) <= LONGEST_QUOTE
 
 
 def test_commands_that_cannot_start(tmp_path):
@@ -160,7 +161,7 @@ def test_one_that_nobody_may_kill_does_not_hold_the_loop_up(monkeypatch):
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "killpg", refused)
-    monkeypatch.setattr(evaluation, "DEATH", 0.1)
+    monkeypatch.setattr(command, "DEATH", 0.1)
     started = []
     popen = subprocess.Popen
 
@@ -177,7 +178,7 @@ def test_one_that_nobody_may_kill_does_not_hold_the_loop_up(monkeypatch):
 
 @pytest.mark.usefixtures("ctrl_c")
 def test_a_second_ctrl_c_cuts_the_grace_short(lifeline, monkeypatch):
-    monkeypatch.setattr(evaluation, "GRACE", 100 * AMPLE)
+    monkeypatch.setattr(command, "GRACE", 100 * AMPLE)
 
     def interrupt_twice():
         lifeline.wait_for_a_sign()

@@ -19,7 +19,7 @@ from ebbtide.errors import (
     TrialError,
 )
 from ebbtide.records import Recommendation, Trial
-from ebbtide.tuning.evaluation import Outcome, one_line
+from ebbtide.tuning.outcome import Outcome, one_line
 from ebbtide.tuning.status import Status
 
 # Errors that may pass: a full disk, a lock, a server that restarts.
