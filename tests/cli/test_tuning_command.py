@@ -4,6 +4,7 @@ import os
 import signal
 import stat
 import subprocess
+import sys
 import threading
 import time
 import tracemalloc
@@ -11,7 +12,7 @@ import tracemalloc
 import pytest
 from helpers.tuning import AMPLE, PYTHON, SHORT, interrupt_this
 
-from ebbtide.tuning import command, run_command
+from ebbtide.tuning import command, guard, run_command
 from ebbtide.tuning.outcome import LONGEST_QUOTE
 
 pytestmark = pytest.mark.usefixtures("little_grace")
@@ -154,7 +155,21 @@ def test_much_output_takes_little_memory():
     assert peak < 1_000_000  # of 32 MB that were printed
 
 
-def test_one_that_nobody_may_kill_does_not_hold_the_loop_up(monkeypatch):
+@pytest.fixture
+def started(monkeypatch):
+    """Every process that is started."""
+    processes = []
+    popen = subprocess.Popen
+
+    def remembered(*args, **options):
+        processes.append(popen(*args, **options))
+        return processes[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", remembered)
+    return processes
+
+
+def test_one_that_nobody_may_kill_does_not_hold_the_loop_up(monkeypatch, started):
     """As of another user."""
 
     def refused(group, number):
@@ -162,18 +177,62 @@ def test_one_that_nobody_may_kill_does_not_hold_the_loop_up(monkeypatch):
 
     monkeypatch.setattr(os, "killpg", refused)
     monkeypatch.setattr(command, "DEATH", 0.1)
-    started = []
-    popen = subprocess.Popen
-
-    def remembered(*args, **kwargs):
-        started.append(popen(*args, **kwargs))
-        return started[0]
-
-    monkeypatch.setattr(subprocess, "Popen", remembered)
     outcome = run_command(["sleep", "1000"], 0.1)
     assert outcome.problem == "still running after 0.1 s, and could not be killed"
-    started[0].kill()
-    started[0].wait()
+    started[-1].kill()
+    started[-1].wait()
+
+
+def test_nothing_stays_beside_the_command(started):
+    run_command(["echo", "1"], AMPLE)
+    run_command(["./nowhere"], AMPLE)
+    run_command(["sleep", "1000"], 0.05)
+    assert len(started) == 5  # a guard each, and two commands
+    assert all(process.returncode is not None for process in started)
+
+
+def test_a_system_without_a_shell_still_measures(monkeypatch):
+    monkeypatch.setattr(guard, "SHELL", "/nowhere/sh")
+    assert run_command(["echo", "1"], AMPLE).value == 1.0
+
+
+def test_a_guard_that_was_killed_is_not_missed(monkeypatch):
+    """Its end of the pipe is closed before the command tells it anything."""
+    monkeypatch.setattr(guard, "SCRIPT", "exit")
+    popen = subprocess.Popen
+
+    def patient(argv, **options):
+        process = popen(argv, **options)
+        if argv[0] == guard.SHELL:
+            process.wait(AMPLE)
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", patient)
+    assert run_command(["echo", "1"], AMPLE).value == 1.0
+
+
+def test_the_command_gets_our_environment_but_no_secret(monkeypatch):
+    monkeypatch.setenv("EBBTIDE_TOKEN", "a-long-secret")
+    monkeypatch.setenv("EDGE", "7")
+    outcome = run_command(["sh", "-c", 'echo "$EDGE${EBBTIDE_TOKEN+1}"'], AMPLE)
+    assert outcome.value == 7.0
+    assert os.environ["EBBTIDE_TOKEN"] == "a-long-secret"
+
+
+KILLED = """
+import sys
+from ebbtide.tuning import run_command
+
+run_command(sys.argv[1:], 1000.0)
+"""
+
+
+@pytest.mark.parametrize("script", ["sleep 1000 & sleep 1000", "trap '' TERM HUP; while :; do sleep 0.05; done"])
+def test_the_command_ends_with_all_that_it_started_when_we_are_killed(lifeline, script):
+    with subprocess.Popen([sys.executable, "-c", KILLED, *lifeline.holding(script)]) as loop:
+        lifeline.wait_for_a_sign()
+        loop.kill()
+    lifeline.assert_ended()
 
 
 @pytest.mark.usefixtures("ctrl_c")

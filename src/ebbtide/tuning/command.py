@@ -7,10 +7,11 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
 from typing import IO, Any
 
+from ebbtide.tuning.guard import guarded
 from ebbtide.tuning.outcome import Outcome, Tail, one_line, reason, value_of_last_line
 
 CHUNK = 64 * 1024
@@ -19,6 +20,7 @@ GRACE = 1.0  # seconds between SIGTERM and SIGKILL
 DEATH = 5.0  # seconds for SIGKILL to work; it fails on another user's process and while a process waits for a dead disk
 LONGEST_ENDING = GRACE + DEATH  # seconds that an evaluation may take beyond its time
 SHORTEST_NAP, LONGEST_NAP = 0.001, 0.05
+SECRETS = ("EBBTIDE_TOKEN",)  # in our environment, and not for the command
 
 
 def run_command(argv: Sequence[str], timeout: float, *, prints_value: bool = True) -> Outcome:
@@ -49,24 +51,29 @@ class _StartError(Exception):
 
 @contextmanager
 def _running(argv: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
-    """The command in a session of its own, which is ended however this block is left."""
-    process = None
-    try:
+    """The command in a session of its own, which is ended however this block is left, and if we are killed."""
+    with ExitStack() as to_end:
         try:
             with _signals_held():
+                announce = to_end.enter_context(guarded(GRACE, environment()))
                 process = subprocess.Popen(  # noqa: S603 - a list, no shell
                     argv,
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     start_new_session=True,
+                    env=environment(),
+                    preexec_fn=announce,  # noqa: PLW1509 - one write: nothing that another thread may have locked
                 )
+                to_end.callback(_end, process)
         except (OSError, ValueError, subprocess.SubprocessError) as error:  # ValueError: a NUL, a lone surrogate
             raise _StartError(one_line(f"cannot start {argv[0]!r}: {reason(error)}")) from error
         yield process
-    finally:
-        if process is not None:
-            _end(process)
+
+
+def environment() -> dict[str, str]:
+    """Ours, without what is secret: a command may print its environment, or send it somewhere."""
+    return {name: value for name, value in os.environ.items() if name not in SECRETS}
 
 
 @contextmanager
