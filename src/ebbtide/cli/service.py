@@ -3,6 +3,8 @@
 import warnings
 from pathlib import Path
 
+import click
+
 from ebbtide.cli.requirements import need
 from ebbtide.errors import ConfigurationError, EbbtideWarning, StorageError
 from ebbtide.study.storage import Storage
@@ -34,7 +36,7 @@ def report(file: str, name: str | None, out: Path) -> None:
         raise ConfigurationError(f"--out {out} is the database itself; choose another file")
     storage = Storage.of(url, read_only=True)
     report.write(storage, _only(storage.names(), file) if name is None else name, out)
-    print(f"wrote {out} ({out.stat().st_size / 1e6:.1f} MB)")
+    click.echo(f"wrote {out} ({out.stat().st_size / 1e6:.1f} MB)")
 
 
 def upgrade(file: str, copy: bool) -> None:
@@ -42,9 +44,9 @@ def upgrade(file: str, copy: bool) -> None:
         warnings.simplefilter("always", EbbtideWarning)
         before, after = Storage.upgrade(_url(file), copy=copy)
     for notice in notices:
-        print(notice.message)
+        click.echo(notice.message)
     if not notices:
-        print(f"{file} has schema version {after}" + ("" if before == after else f" now; it had {before}"))
+        click.echo(f"{file} has schema version {after}" + ("" if before == after else f" now; it had {before}"))
 
 
 def _url(file: str) -> str:

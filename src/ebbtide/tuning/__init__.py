@@ -1,5 +1,6 @@
 """Tune any command: fill in the parameters, run it, tell the study what it prints, again and again."""
 
+from ebbtide.tuning.claims import Claims
 from ebbtide.tuning.command import LONGEST_ENDING, run_command
 from ebbtide.tuning.endpoint import read_metric
 from ebbtide.tuning.evaluation import evaluator
@@ -10,6 +11,7 @@ from ebbtide.tuning.template import check, fill, fill_url
 
 __all__ = [
     "LONGEST_ENDING",
+    "Claims",
     "Outcome",
     "Status",
     "Study",

@@ -63,7 +63,7 @@ def _running(argv: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
                     stderr=subprocess.PIPE,
                     start_new_session=True,
                     env=environment(),
-                    preexec_fn=announce,  # noqa: PLW1509 - one write: nothing that another thread may have locked
+                    preexec_fn=announce,  # one write: nothing that another thread may have locked
                 )
                 to_end.callback(_end, process)
         except (OSError, ValueError, subprocess.SubprocessError) as error:  # ValueError: a NUL, a lone surrogate
