@@ -17,5 +17,7 @@ def main() -> None:
         sys.exit(f"the command line needs {error.name}: {how_to_install('cli')}")
     try:
         ebbtide()
+    except OSError as error:  # of --help, say, on a full disk
+        sys.exit(f"Error: {error}")
     finally:
         streams.finish()

@@ -1,5 +1,6 @@
 """`ebbtide serve`, `dashboard`, `report` and `upgrade`."""
 
+import signal
 import warnings
 from pathlib import Path
 
@@ -17,6 +18,7 @@ def serve(
     need("fastapi", "plotly", "prometheus_client", "uvicorn", extra="service")
     from ebbtide import service
 
+    _stop_at_hangup()
     service.serve(storage, host=host, port=port, token=token, allowed_hosts=allowed_hosts, access_log=access_log)
 
 
@@ -24,7 +26,15 @@ def dashboard(file: str, port: int) -> None:
     need("fastapi", "plotly", "prometheus_client", "uvicorn", extra="service")
     from ebbtide import service
 
+    _stop_at_hangup()
     service.show(_url(file), port=port)
+
+
+def _stop_at_hangup() -> None:
+    """A terminal that is closed stops it as cleanly as SIGTERM does; `nohup` still works."""
+    hangup = getattr(signal, "SIGHUP", None)  # which Windows does not have
+    if hangup is not None and signal.getsignal(hangup) is signal.SIG_DFL:
+        signal.signal(hangup, lambda number, frame: signal.raise_signal(signal.SIGTERM))
 
 
 def report(file: str, name: str | None, out: Path) -> None:
