@@ -55,7 +55,7 @@ def _running(argv: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
     with ExitStack() as to_end:
         try:
             with _signals_held():
-                announce = to_end.enter_context(guarded(GRACE, environment()))
+                watch = to_end.enter_context(guarded(GRACE, environment()))
                 process = subprocess.Popen(  # noqa: S603 - a list, no shell
                     argv,
                     stdin=subprocess.DEVNULL,
@@ -63,9 +63,9 @@ def _running(argv: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
                     stderr=subprocess.PIPE,
                     start_new_session=True,
                     env=environment(),
-                    preexec_fn=announce,  # one write: nothing that another thread may have locked
                 )
                 to_end.callback(_end, process)
+                watch(process.pid)
         except (OSError, ValueError, subprocess.SubprocessError) as error:  # ValueError: a NUL, a lone surrogate
             raise _StartError(one_line(f"cannot start {argv[0]!r}: {reason(error)}")) from error
         yield process

@@ -1,8 +1,9 @@
 """What ends a command if we are killed: nobody else would.
 
-A shell learns the command's process group before the command begins, and waits for the end of a pipe that only we
-hold open. The end of a pipe is noticed on every system and however we ended, and unlike Linux's PR_SET_PDEATHSIG it
-ends the processes that the command has started as well.
+A shell learns the command's process group as soon as the command runs, and waits for the end of a pipe that only we
+hold open. That is noticed on every system and however we ended, and unlike Linux's PR_SET_PDEATHSIG it ends what the
+command has started as well. (PR_SET_PDEATHSIG would also need code of ours between fork and exec, so that all of our
+memory is copied, and the threads of BLAS are restarted, at each evaluation.)
 """
 
 import os
@@ -22,11 +23,8 @@ kill -s KILL -- "-$group"
 
 
 @contextmanager
-def guarded(grace: float, environment: Mapping[str, str]) -> Iterator[Callable[[], None]]:
-    """What the command's process calls before it becomes the command, as the leader of its process group.
-
-    If this process dies, the group gets SIGTERM, and `grace` seconds later SIGKILL.
-    """
+def guarded(grace: float, environment: Mapping[str, str]) -> Iterator[Callable[[int], None]]:
+    """Say which process group the guard watches: if we die, it gets SIGTERM, and `grace` seconds later SIGKILL."""
     reader, writer = os.pipe()
     guard = None
     try:
@@ -40,7 +38,7 @@ def guarded(grace: float, environment: Mapping[str, str]) -> Iterator[Callable[[
                 env=environment,
                 start_new_session=True,  # what is sent to our own group is not for the guard
             )
-        yield lambda: _announce(writer)
+        yield lambda group: _tell(writer, group)
     finally:
         if guard is not None:
             guard.kill()
@@ -50,5 +48,5 @@ def guarded(grace: float, environment: Mapping[str, str]) -> Iterator[Callable[[
         os.close(writer)
 
 
-def _announce(writer: int) -> None:
-    os.write(writer, b"%d\n" % os.getpid())
+def _tell(writer: int, group: int) -> None:
+    os.write(writer, b"%d\n" % group)
