@@ -187,7 +187,7 @@ def test_nothing_stays_beside_the_command(started):
     run_command(["echo", "1"], AMPLE)
     run_command(["./nowhere"], AMPLE)
     run_command(["sleep", "1000"], 0.05)
-    assert len(started) == 5  # a guard each, and two commands
+    assert len(started) == 4  # two commands, each with its guard
     assert all(process.returncode is not None for process in started)
 
 
@@ -198,12 +198,12 @@ def test_a_system_without_a_shell_still_measures(monkeypatch):
 
 def test_a_guard_that_was_killed_is_not_missed(monkeypatch):
     """Its end of the pipe is closed before the command tells it anything."""
-    monkeypatch.setattr(guard, "SCRIPT", "exit")
+    monkeypatch.setattr(guard, "GUARD", "exit")
     popen = subprocess.Popen
 
     def patient(argv, **options):
         process = popen(argv, **options)
-        if argv[0] == guard.SHELL:
+        if guard.GUARD in argv:
             process.wait(AMPLE)
         return process
 
@@ -255,6 +255,20 @@ def test_a_second_ctrl_c_cuts_the_grace_short(lifeline, monkeypatch):
 
 
 @pytest.mark.usefixtures("ctrl_c")
+@pytest.mark.parametrize("ending", ["kill -TERM $$", "exit 143"])
+def test_one_that_is_stopped_just_before_us_has_not_failed(monkeypatch, ending):
+    """A shutdown stops all processes, in any order."""
+    monkeypatch.setattr(command, "OUR_TURN", 100 * AMPLE)
+    with pytest.raises(KeyboardInterrupt):
+        run_command(["sh", "-c", f"(sleep 0.2; kill -INT $PPID) & {ending}"], AMPLE)
+
+
+def test_one_that_is_stopped_by_itself_has(monkeypatch):
+    monkeypatch.setattr(command, "OUR_TURN", 0.01)
+    assert run_command(["sh", "-c", "kill -TERM $$"], AMPLE).problem == "killed by SIGTERM"
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_a_ctrl_c_while_the_command_starts_leaves_nothing_running(lifeline, monkeypatch):
     popen = subprocess.Popen
 
@@ -286,3 +300,38 @@ def test_no_descriptor_stays_open():
     run_command(["true", "\0"], AMPLE)
     run_command(["sleep", "1000"], 0.05)
     assert len(os.listdir("/dev/fd")) == before
+
+
+KILLED_AT_ONCE = """
+import os, signal, subprocess
+from ebbtide.tuning import guard, run_command
+
+popen = subprocess.Popen
+
+def deadly(argv, **options):
+    process = popen(argv, **options)
+    if guard.BECOME in argv:
+        print(process.pid, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return process
+
+subprocess.Popen = deadly
+run_command(["sleep", "1000"], 1000.0)
+"""
+
+
+def test_nor_does_a_command_outlive_us_that_was_started_a_moment_ago():
+    done = subprocess.run([sys.executable, "-c", KILLED_AT_ONCE], stdout=subprocess.PIPE, timeout=AMPLE)
+    assert done.returncode == -signal.SIGKILL
+    group, patience = int(done.stdout), time.monotonic() + AMPLE
+    while _is_there(group) and time.monotonic() < patience:
+        time.sleep(0.02)
+    assert not _is_there(group)
+
+
+def _is_there(group):
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -127,15 +127,16 @@ def test_what_may_pass_is_waited_for_and_nothing_is_lost():
     hours = Hours()
     study = Study(hours)
     full = StorageError("the disk is full")
-    study.troubles = [ServiceError("no route"), None, full, full, None, None, full]
+    study.troubles = [ServiceError("no route"), None, full, full, None, NumericalError("singular"), None, full]
     starts, shown = run(study, hours, [(1, 7.0), (1, None)], every=5.0)
     assert study.told == [("1", 7.0), ("2", "failed")]
-    assert starts == [1, 5]
-    assert hours.slept == [1, 1, 2, 1]
+    assert starts == [1, 6]
+    assert hours.slept == [1, 1, 2, 1, 1]
     assert [s.trouble for s in shown if s.trouble] == [
         "no route; trying again in 1 s",
         "the disk is full; trying again in 1 s",
         "the disk is full; trying again in 2 s",
+        "singular; trying again in 1 s",
         "the disk is full; trying again in 1 s",
     ]
     assert [(s.count, s.failed) for s in shown if not s.trouble] == [(1, 0), (2, 1)]

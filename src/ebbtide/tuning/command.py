@@ -1,7 +1,9 @@
 """One evaluation by a command. Whatever happens, the result is an Outcome, and nothing of the command is left."""
 
+import errno
 import os
 import selectors
+import shutil
 import signal
 import subprocess
 import threading
@@ -20,6 +22,7 @@ GRACE = 1.0  # seconds between SIGTERM and SIGKILL
 DEATH = 5.0  # seconds for SIGKILL to work; it fails on another user's process and while a process waits for a dead disk
 LONGEST_ENDING = GRACE + DEATH  # seconds that an evaluation may take beyond its time
 SHORTEST_NAP, LONGEST_NAP = 0.001, 0.05
+OUR_TURN = 1.0  # seconds in which we are told to stop if the command was
 SECRETS = ("EBBTIDE_TOKEN",)  # in our environment, and not for the command
 
 
@@ -31,6 +34,8 @@ def run_command(argv: Sequence[str], timeout: float, *, prints_value: bool = Tru
     try:
         with _running(argv) as process:
             in_time = _listen(process, started + timeout, out, err)
+            if in_time and _was_told_to_stop(process.returncode):
+                time.sleep(OUR_TURN)
     except _StartError as error:
         return Outcome(None, str(error), time.monotonic() - started)
     if not in_time:
@@ -54,21 +59,28 @@ def _running(argv: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
     """The command in a session of its own, which is ended however this block is left, and if we are killed."""
     with ExitStack() as to_end:
         try:
+            _check_executable(argv[0])
             with _signals_held():
-                watch = to_end.enter_context(guarded(GRACE, environment()))
-                process = subprocess.Popen(  # noqa: S603 - a list, no shell
-                    argv,
-                    stdin=subprocess.DEVNULL,
+                start, stdin = to_end.enter_context(guarded(argv, GRACE, environment()))
+                process = subprocess.Popen(  # noqa: S603 - a list, and no shell that would read it
+                    start,
+                    stdin=stdin,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     start_new_session=True,
                     env=environment(),
                 )
                 to_end.callback(_end, process)
-                watch(process.pid)
         except (OSError, ValueError, subprocess.SubprocessError) as error:  # ValueError: a NUL, a lone surrogate
             raise _StartError(one_line(f"cannot start {argv[0]!r}: {reason(error)}")) from error
         yield process
+
+
+def _check_executable(name: str) -> None:
+    """The error that starting it would raise, if it starts at all: the shell that becomes the command has no words."""
+    if shutil.which(name) is None:
+        code = errno.EACCES if os.path.dirname(name) and os.path.exists(name) else errno.ENOENT
+        raise OSError(code, os.strerror(code))
 
 
 def environment() -> dict[str, str]:
@@ -155,6 +167,11 @@ def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:
     with suppress(subprocess.TimeoutExpired):
         process.wait(seconds)
+
+
+def _was_told_to_stop(code: int) -> bool:
+    """By whoever stops everything, as at a shutdown: then we are told too, and the evaluation did not fail."""
+    return any(code in (-number, 128 + number) for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM))
 
 
 def _ending(code: int) -> str:

@@ -13,6 +13,7 @@ from ebbtide.errors import (
     ConfigurationError,
     EbbtideError,
     NothingKnownError,
+    NumericalError,
     ObservationError,
     ServiceError,
     StorageError,
@@ -23,8 +24,8 @@ from ebbtide.tuning.claims import Claims
 from ebbtide.tuning.outcome import Outcome, one_line
 from ebbtide.tuning.status import Status
 
-# Errors that may pass: a full disk, a lock, a server that restarts.
-PASSING = (StorageError, ServiceError)
+# Errors that may pass: a full disk, a lock, a server that restarts, a model that cannot be computed just now.
+PASSING = (StorageError, ServiceError, NumericalError)
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds before the study is tried again
 FAILURE_PACE = 1.0  # seconds between starts after a failure without a pace: failures must not fill the log
 LOOK_EVERY = 1.0  # seconds between two recommendations
