@@ -5,6 +5,7 @@ import pty
 import signal
 import subprocess
 import sys
+import termios
 from contextlib import contextmanager, suppress
 
 import pytest
@@ -148,6 +149,14 @@ def test_a_terminal_that_is_closed_stops_it_cleanly(folder, lifeline):
     assert told() == [abandoned(0)]
 
 
+def test_a_user_without_a_home_tunes_a_service_too(monkeypatch):
+    for name in ("HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    assert tuning.claims_of("http://127.0.0.1:8411", "edge") is not None
+    monkeypatch.setattr(os, "getuid", lambda: 2**31 - 7)
+    assert tuning.claims_of("http://127.0.0.1:8411", "edge") is None
+
+
 # --- its output goes nowhere ------------------------------------------------------------------------------------------
 
 
@@ -176,6 +185,21 @@ def test_the_loop_goes_on_when_nobody_reads_what_is_shown(folder, terminal):
     assert told() == values(0, 1, 2)
     os.close(reader)
     os.close(writer)
+
+
+def test_a_line_fits_the_terminal_that_shows_it(folder, monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    reader, writer = pty.openpty()
+    termios.tcsetwinsize(writer, (24, 45))
+    subprocess.run(tune("--trials", "3"), stdout=subprocess.DEVNULL, stderr=writer, timeout=AMPLE, check=True)
+    os.close(writer)
+    shown = b""
+    with suppress(OSError):  # EIO at the end
+        while chunk := os.read(reader, 65536):
+            shown += chunk
+    os.close(reader)
+    lines = [text.replace("\x1b[K", "") for text in shown.decode().split("\r") if "\x1b[K" in text]
+    assert [len(text) for text in lines] == [44] * 3
 
 
 def test_a_failure_is_a_failure_even_if_nobody_hears_of_it(folder):

@@ -2,6 +2,7 @@
 
 import os
 import select
+import shutil
 import sys
 from contextlib import suppress
 from typing import IO, cast
@@ -51,6 +52,15 @@ class _Display:
 
     def isatty(self) -> bool:
         return sys.stderr.isatty()
+
+
+def columns() -> int:
+    """The width of the terminal at standard error, now; standard output may be another one, or none."""
+    try:
+        width = os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError):
+        width = 0
+    return width or shutil.get_terminal_size().columns
 
 
 def _has_room() -> bool:

@@ -3,11 +3,10 @@
 import math
 import os
 import re
-import shutil
 import signal
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -15,7 +14,7 @@ from types import FrameType
 import click
 
 from ebbtide import tuning
-from ebbtide.cli.streams import display
+from ebbtide.cli.streams import columns, display
 from ebbtide.cli.studies import is_service
 from ebbtide.client import RemoteStudy
 from ebbtide.errors import ConfigurationError
@@ -67,9 +66,9 @@ def tune(
     trials: int | None,
 ) -> None:
     line = StatusLine(name)
-    claims = _claims(storage, name)
+    claims = claims_of(storage, name)
     evaluate = tuning.evaluator(command, metric_url, pace.timeout, pace.settle or 0.0)
-    with closing(study), closing(claims), signals_as_ctrl_c():
+    with closing(study), closing(claims) if claims else nullcontext(), signals_as_ctrl_c():
         stopped = False
         try:
             tuning.tune(
@@ -94,13 +93,16 @@ def tune(
         raise click.ClickException(f"all {last.count} evaluations failed, the last one with: {last.problem}")
 
 
-def _claims(storage: str, name: str) -> Claims:
-    """Beside the file of the study; for a study of a service, where this user's programs keep their state."""
-    if is_service(storage):
-        state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-        return Claims(Path(state).expanduser() / "ebbtide", "tune-", f"{storage.rstrip('/')} {name}")
-    path = path_of(storage).resolve()
-    return Claims(path.parent, f"{path.name}-tune-", name)
+def claims_of(storage: str, name: str) -> Claims | None:
+    """Beside the file of the study; for a study of a service, where this user's programs keep their state, if any."""
+    if not is_service(storage):
+        path = path_of(storage).resolve()
+        return Claims(path.parent, f"{path.name}-tune-", name)
+    try:
+        state = Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser()
+    except RuntimeError:  # a user without a home
+        return None
+    return Claims(state / "ebbtide", "tune-", f"{storage.rstrip('/')} {name}")
 
 
 @contextmanager
@@ -143,7 +145,7 @@ class StatusLine:
     def show(self, status: Status) -> None:
         self.latest = status
         self._warn(status)
-        width = shutil.get_terminal_size().columns - 1 if self.terminal else 1000
+        width = columns() - 1 if self.terminal else 1000
         text = tuning.line(status, max(20, width - len(self.name) - 2))
         self._display.write(f"\r{self.name}  {text}\x1b[K" if self.terminal else f"{self.name}  {text}\n")
         self._open = self.terminal
