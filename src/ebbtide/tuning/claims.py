@@ -1,7 +1,8 @@
-"""Which trials are being measured: each `ebbtide tune` keeps its trial in a file, and the file locked.
+"""Which trials are being measured: each `ebbtide tune` says which is its own in a file, and keeps the file locked.
 
 A lock ends with its process, however that ends. So a trial in a file that can be locked was left behind; one in a file
-that cannot is still being measured.
+that cannot is still being measured. Before an ask the trial's number is not known: then the file has the lowest that
+it can get, and the trial is recognized by its lease, which no other process uses.
 """
 
 import json
@@ -10,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import astuple, dataclass
+from math import isclose
 from pathlib import Path
 
 from ebbtide.records import Trial
@@ -19,11 +21,16 @@ LONGEST = 8192  # bytes of a file
 
 @dataclass(frozen=True)
 class Claim:
-    """A trial of a study; its time tells it from one of a deleted study that had the same name."""
+    """A trial of a study: that with this lease, among those with these numbers."""
 
     study: str
-    id: str
-    time: float
+    first: int
+    last: int | None  # None: it is being asked for
+    lease: float
+
+    def covers(self, trial: Trial) -> bool:
+        numbered = self.first <= int(trial.id) and (self.last is None or int(trial.id) <= self.last)
+        return numbered and trial.expires is not None and isclose(trial.expires - trial.time, self.lease, abs_tol=1e-6)
 
 
 class Claims:
@@ -37,15 +44,22 @@ class Claims:
         self._file: int | None = None
         self._path: Path | None = None
 
-    def hold(self, trial: Trial) -> None:
-        """This process measures the trial."""
+    def hold(self, first: int, last: int | None, lease: float) -> None:
+        """This process measures a trial, or is about to ask for it."""
+        text = json.dumps(astuple(Claim(self.study, first, last, lease))).encode() + b"\n"
         with suppress(OSError):
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._file, name = tempfile.mkstemp(prefix=f".{self.prefix}", dir=self.folder)
-            self._path = Path(name)
-            os.write(self._file, json.dumps(astuple(self._claim(trial))).encode())
-            if _lock(self._file):
-                self._path = self._path.rename(self.folder / self._path.name[1:])  # others see it only when locked
+            if self._file is None:
+                self._create(text)
+            else:
+                os.pwrite(self._file, text, 0)  # in one step; the rest of a longer text is another line
+
+    def _create(self, text: bytes) -> None:
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._file, name = tempfile.mkstemp(prefix=f".{self.prefix}", dir=self.folder)
+        self._path = Path(name)
+        os.write(self._file, text)
+        if _lock(self._file):
+            self._path = self._path.rename(self.folder / self._path.name[1:])  # others see it only when locked
 
     def release(self) -> None:
         """The trial was told."""
@@ -70,10 +84,10 @@ class Claims:
 
     def is_measured(self, trial: Trial) -> bool:
         """Whether a process that is alive has claimed the trial."""
-        return any(_read(file) == self._claim(trial) and not _lock(file) for _, file in self._files())
-
-    def _claim(self, trial: Trial) -> Claim:
-        return Claim(self.study, trial.id, trial.time)
+        return any(
+            (claim := _read(file)) is not None and claim.study == self.study and claim.covers(trial) and not _lock(file)
+            for _, file in self._files()
+        )
 
     def _files(self) -> Iterator[tuple[Path, int]]:
         with suppress(OSError):
@@ -99,7 +113,7 @@ def _lock(file: int) -> bool:
 
 def _read(file: int) -> Claim | None:
     try:
-        study, number, time = json.loads(os.pread(file, LONGEST, 0))
-        return Claim(study, number, float(time))
+        study, first, last, lease = json.loads(os.pread(file, LONGEST, 0).partition(b"\n")[0])
+        return Claim(study, int(first), None if last is None else int(last), float(lease))
     except (OSError, ValueError, TypeError):
         return None

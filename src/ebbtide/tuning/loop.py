@@ -1,6 +1,7 @@
 """The loop: ask, evaluate, tell, at a given pace and through failures, until Ctrl-C."""
 
 import math
+import random
 import re
 import time
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from ebbtide.errors import (
     TrialError,
 )
 from ebbtide.records import Recommendation, Trial
-from ebbtide.tuning.claims import Claims
+from ebbtide.tuning.claims import Claim, Claims
 from ebbtide.tuning.outcome import Outcome, one_line
 from ebbtide.tuning.status import Status
 
@@ -30,6 +31,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds before the study is tried agai
 FAILURE_PACE = 1.0  # seconds between starts after a failure without a pace: failures must not fill the log
 LOOK_EVERY = 1.0  # seconds between two recommendations
 LOOK_SHARE = 0.1  # of the time at most, where a recommendation takes long
+OWN = 1.0  # seconds by which the leases of several loops may differ
 LONGEST_DURATION = 366 * 24 * 3600.0
 
 T = TypeVar("T")
@@ -38,7 +40,7 @@ T = TypeVar("T")
 class Study(Protocol):
     """What the loop needs of eb.Optimizer. If the study has a `clock`, a trial is evaluated at its time.
 
-    It may also have `told`, `gain`, `warnings` and `pending_trials`, and needs `trial` where trials are claimed.
+    It may also have `asked`, `told`, `gain`, `warnings` and `pending_trials`, and needs `trial` if trials are claimed.
     """
 
     def ask(self, *, lease: float | None = None) -> Trial: ...
@@ -93,17 +95,18 @@ class _Rounds:
     ) -> None:
         self.study, self.evaluate, self.show, self.lease = study, evaluate, show, lease
         self.claims, self.sleep, self.monotonic = claims, sleep, monotonic
+        # By its lease, a trial of this loop is known from those of others.
+        self._own_lease = lease if lease is None or claims is None else lease + OWN * random.random()  # noqa: S311
         self.status = Status()
         self._looked = self._next_look = -math.inf
         # A remote study asks its service for the time, and for what was told: both may fail.
         self.clock: Clock = self._patiently(lambda: getattr(study, "clock", None)) or SystemClock()
         self.status = Status(before=self._patiently(lambda: getattr(study, "told", 0)))
+        self._asked: int = self._patiently(lambda: getattr(study, "asked", 0))  # at least so many trials
 
     def one(self) -> Outcome:
         self._settle_lost()
-        trial = self._patiently(lambda: self.study.ask(lease=self.lease))
-        if self.claims is not None:
-            self.claims.hold(trial)
+        trial = self._ask()
         self.status = replace(self.status, trial=trial, outcome=None)
         outcome = self._tell(trial, self._evaluate(trial))
         self._release()
@@ -112,13 +115,29 @@ class _Rounds:
         self.show(self.status)
         return outcome
 
+    def _ask(self) -> Trial:
+        lease = self._own_lease
+        if self.claims is None or lease is None:
+            return self._patiently(lambda: self.study.ask(lease=lease))
+        self.claims.hold(self._asked, None, lease)
+        trial = self._patiently(lambda: self.study.ask(lease=lease))
+        number = int(trial.id)
+        self.claims.hold(number, number, lease)
+        self._asked = number + 1
+        return trial
+
     def settle_left_behind(self) -> None:
         """What was claimed by a loop on this machine that was killed."""
         for claim in self.claims.left_behind() if self.claims is not None else ():
-            with suppress(TrialError):  # it was told, or the study is another one by now
-                trial = self._patiently(lambda number=claim.id: self.study.trial(number))  # type: ignore[attr-defined,misc]
-                if trial.time == claim.time:
-                    self._abandon(trial)
+            last = self._asked - 1 if claim.last is None else claim.last
+            for number in range(claim.first, last + 1):
+                with suppress(TrialError):  # it was told, or the study is another one by now
+                    self._settle(claim, number)
+
+    def _settle(self, claim: Claim, number: int) -> None:
+        trial = self._patiently(lambda: self.study.trial(number))  # type: ignore[attr-defined]
+        if claim.covers(trial):
+            self._abandon(trial)
 
     def _settle_lost(self) -> None:
         """Trials of a loop like this one that was killed elsewhere: as long as their lease, no evaluation takes.
@@ -128,7 +147,7 @@ class _Rounds:
         if self.lease is None:
             return
         for trial in getattr(self.study, "pending_trials", ()):
-            ours = trial.expires is not None and math.isclose(trial.expires - trial.time, self.lease, abs_tol=1e-3)
+            ours = trial.expires is not None and -1e-3 < trial.expires - trial.time - self.lease < OWN + 1e-3
             if ours and self.clock.now() > trial.expires and not self._is_measured(trial):
                 with suppress(TrialError):  # it was told in the meantime
                     self._abandon(trial)
