@@ -270,6 +270,12 @@ class RemoteStudy:
         return list(self.observations())
 
     @property
+    def asked(self) -> int:
+        """How many trials were ever asked for."""
+        count: int = self.describe()["asked"]
+        return count
+
+    @property
     def told(self) -> int:
         """How many observations were ever told."""
         count: int = self.describe()["told"]

@@ -6,7 +6,7 @@ import signal
 import pytest
 from helpers.tuning import Lifeline
 
-from ebbtide.tuning import evaluation
+from ebbtide.tuning import command, endpoint
 
 
 @pytest.fixture
@@ -19,7 +19,8 @@ def lifeline(tmp_path):
 @pytest.fixture
 def little_grace(monkeypatch):
     """A command that ignores SIGTERM is killed soon."""
-    monkeypatch.setattr(evaluation, "GRACE", 0.2)
+    for module in (command, endpoint):
+        monkeypatch.setattr(module, "GRACE", 0.2)
 
 
 @pytest.fixture

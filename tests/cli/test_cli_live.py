@@ -13,7 +13,6 @@ from click.testing import CliRunner
 from helpers.serving import served
 
 import ebbtide as eb
-from ebbtide import clock
 from ebbtide.cli.commands import ebbtide
 
 TOML = """
@@ -338,26 +337,6 @@ def test_it_stops_cleanly_and_takes_its_command_along(folder, how):
     study = eb.Optimizer.open("sqlite:///tuner.db", "edge-7")
     assert [(observation.failed, observation.abandoned) for observation in study.history] == [(False, True)]
     study.close()
-
-
-@pytest.mark.slow
-def test_the_trial_of_one_that_was_killed_is_abandoned_by_the_next_when_it_must_be_over(folder, monkeypatch):
-    slow = [sys.executable, "-c", "import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(600)"]
-    command = tune(folder, "--timeout", "10m", command=[*slow, "{power}", "{codec}"])
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    pid = int(when_written(folder / "pid"))
-    process.kill()
-    process.wait()
-    os.kill(pid, signal.SIGKILL)  # nobody is left to end it
-    again = tune(folder, "--timeout", "10m", "--trials", "1")[3:]
-    assert CliRunner().invoke(ebbtide, again).exit_code == 0
-    with eb.Optimizer.open("sqlite:///tuner.db", "edge-7") as study:
-        assert [o.trial_id for o in study.history] == ["1"]  # the other one might still be told
-        assert [trial.id for trial in study.pending_trials] == ["0"]
-    monkeypatch.setattr(clock, "_WALL_AT_START", clock._WALL_AT_START + 660.0)
-    assert CliRunner().invoke(ebbtide, again).exit_code == 0
-    with eb.Optimizer.open("sqlite:///tuner.db", "edge-7") as study:
-        assert [(o.trial_id, o.abandoned) for o in study.history] == [("1", False), ("0", True), ("2", False)]
 
 
 @pytest.mark.slow

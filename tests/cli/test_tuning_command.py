@@ -4,6 +4,7 @@ import os
 import signal
 import stat
 import subprocess
+import sys
 import threading
 import time
 import tracemalloc
@@ -11,7 +12,8 @@ import tracemalloc
 import pytest
 from helpers.tuning import AMPLE, PYTHON, SHORT, interrupt_this
 
-from ebbtide.tuning import evaluation, run_command
+from ebbtide.tuning import command, guard, run_command
+from ebbtide.tuning.outcome import LONGEST_QUOTE
 
 pytestmark = pytest.mark.usefixtures("little_grace")
 
@@ -75,7 +77,7 @@ def test_what_went_wrong_is_said_in_one_line(code, problem):
     assert outcome.value is None
     assert problem in outcome.problem
     assert outcome.problem.isprintable()
-    assert len(outcome.problem) <= evaluation.LONGEST_QUOTE
+    assert len(outcome.problem) <= LONGEST_QUOTE
 
 
 def test_commands_that_cannot_start(tmp_path):
@@ -153,31 +155,89 @@ def test_much_output_takes_little_memory():
     assert peak < 1_000_000  # of 32 MB that were printed
 
 
-def test_one_that_nobody_may_kill_does_not_hold_the_loop_up(monkeypatch):
+@pytest.fixture
+def started(monkeypatch):
+    """Every process that is started."""
+    processes = []
+    popen = subprocess.Popen
+
+    def remembered(*args, **options):
+        processes.append(popen(*args, **options))
+        return processes[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", remembered)
+    return processes
+
+
+def test_one_that_nobody_may_kill_does_not_hold_the_loop_up(monkeypatch, started):
     """As of another user."""
 
     def refused(group, number):
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(os, "killpg", refused)
-    monkeypatch.setattr(evaluation, "DEATH", 0.1)
-    started = []
-    popen = subprocess.Popen
-
-    def remembered(*args, **kwargs):
-        started.append(popen(*args, **kwargs))
-        return started[0]
-
-    monkeypatch.setattr(subprocess, "Popen", remembered)
+    monkeypatch.setattr(command, "DEATH", 0.1)
     outcome = run_command(["sleep", "1000"], 0.1)
     assert outcome.problem == "still running after 0.1 s, and could not be killed"
-    started[0].kill()
-    started[0].wait()
+    started[-1].kill()
+    started[-1].wait()
+
+
+def test_nothing_stays_beside_the_command(started):
+    run_command(["echo", "1"], AMPLE)
+    run_command(["./nowhere"], AMPLE)
+    run_command(["sleep", "1000"], 0.05)
+    assert len(started) == 4  # two commands, each with its guard
+    assert all(process.returncode is not None for process in started)
+
+
+def test_a_system_without_a_shell_still_measures(monkeypatch):
+    monkeypatch.setattr(guard, "SHELL", "/nowhere/sh")
+    assert run_command(["echo", "1"], AMPLE).value == 1.0
+
+
+def test_a_guard_that_was_killed_is_not_missed(monkeypatch):
+    """Its end of the pipe is closed before the command tells it anything."""
+    monkeypatch.setattr(guard, "GUARD", "exit")
+    popen = subprocess.Popen
+
+    def patient(argv, **options):
+        process = popen(argv, **options)
+        if guard.GUARD in argv:
+            process.wait(AMPLE)
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", patient)
+    assert run_command(["echo", "1"], AMPLE).value == 1.0
+
+
+def test_the_command_gets_our_environment_but_no_secret(monkeypatch):
+    monkeypatch.setenv("EBBTIDE_TOKEN", "a-long-secret")
+    monkeypatch.setenv("EDGE", "7")
+    outcome = run_command(["sh", "-c", 'echo "$EDGE${EBBTIDE_TOKEN+1}"'], AMPLE)
+    assert outcome.value == 7.0
+    assert os.environ["EBBTIDE_TOKEN"] == "a-long-secret"
+
+
+KILLED = """
+import sys
+from ebbtide.tuning import run_command
+
+run_command(sys.argv[1:], 1000.0)
+"""
+
+
+@pytest.mark.parametrize("script", ["sleep 1000 & sleep 1000", "trap '' TERM HUP; while :; do sleep 0.05; done"])
+def test_the_command_ends_with_all_that_it_started_when_we_are_killed(lifeline, script):
+    with subprocess.Popen([sys.executable, "-c", KILLED, *lifeline.holding(script)]) as loop:
+        lifeline.wait_for_a_sign()
+        loop.kill()
+    lifeline.assert_ended()
 
 
 @pytest.mark.usefixtures("ctrl_c")
 def test_a_second_ctrl_c_cuts_the_grace_short(lifeline, monkeypatch):
-    monkeypatch.setattr(evaluation, "GRACE", 100 * AMPLE)
+    monkeypatch.setattr(command, "GRACE", 100 * AMPLE)
 
     def interrupt_twice():
         lifeline.wait_for_a_sign()
@@ -192,6 +252,20 @@ def test_a_second_ctrl_c_cuts_the_grace_short(lifeline, monkeypatch):
         run_command(["sh", "-c", script, str(lifeline.path)], 100 * AMPLE)
     impatient.join()
     lifeline.assert_ended()
+
+
+@pytest.mark.usefixtures("ctrl_c")
+@pytest.mark.parametrize("ending", ["kill -TERM $$", "exit 143"])
+def test_one_that_is_stopped_just_before_us_has_not_failed(monkeypatch, ending):
+    """A shutdown stops all processes, in any order."""
+    monkeypatch.setattr(command, "OUR_TURN", 100 * AMPLE)
+    with pytest.raises(KeyboardInterrupt):
+        run_command(["sh", "-c", f"(sleep 0.2; kill -INT $PPID) & {ending}"], AMPLE)
+
+
+def test_one_that_is_stopped_by_itself_has(monkeypatch):
+    monkeypatch.setattr(command, "OUR_TURN", 0.01)
+    assert run_command(["sh", "-c", "kill -TERM $$"], AMPLE).problem == "killed by SIGTERM"
 
 
 @pytest.mark.usefixtures("ctrl_c")
@@ -226,3 +300,38 @@ def test_no_descriptor_stays_open():
     run_command(["true", "\0"], AMPLE)
     run_command(["sleep", "1000"], 0.05)
     assert len(os.listdir("/dev/fd")) == before
+
+
+KILLED_AT_ONCE = """
+import os, signal, subprocess
+from ebbtide.tuning import guard, run_command
+
+popen = subprocess.Popen
+
+def deadly(argv, **options):
+    process = popen(argv, **options)
+    if guard.BECOME in argv:
+        print(process.pid, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return process
+
+subprocess.Popen = deadly
+run_command(["sleep", "1000"], 1000.0)
+"""
+
+
+def test_nor_does_a_command_outlive_us_that_was_started_a_moment_ago():
+    done = subprocess.run([sys.executable, "-c", KILLED_AT_ONCE], stdout=subprocess.PIPE, timeout=AMPLE)
+    assert done.returncode == -signal.SIGKILL
+    group, patience = int(done.stdout), time.monotonic() + AMPLE
+    while _is_there(group) and time.monotonic() < patience:
+        time.sleep(0.02)
+    assert not _is_there(group)
+
+
+def _is_there(group):
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True

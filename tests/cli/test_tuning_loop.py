@@ -127,15 +127,16 @@ def test_what_may_pass_is_waited_for_and_nothing_is_lost():
     hours = Hours()
     study = Study(hours)
     full = StorageError("the disk is full")
-    study.troubles = [ServiceError("no route"), None, full, full, None, None, full]
+    study.troubles = [ServiceError("no route"), None, full, full, None, NumericalError("singular"), None, full]
     starts, shown = run(study, hours, [(1, 7.0), (1, None)], every=5.0)
     assert study.told == [("1", 7.0), ("2", "failed")]
-    assert starts == [1, 5]
-    assert hours.slept == [1, 1, 2, 1]
+    assert starts == [1, 6]
+    assert hours.slept == [1, 1, 2, 1, 1]
     assert [s.trouble for s in shown if s.trouble] == [
         "no route; trying again in 1 s",
         "the disk is full; trying again in 1 s",
         "the disk is full; trying again in 2 s",
+        "singular; trying again in 1 s",
         "the disk is full; trying again in 1 s",
     ]
     assert [(s.count, s.failed) for s in shown if not s.trouble] == [(1, 0), (2, 1)]
@@ -162,9 +163,39 @@ def test_a_clock_that_cannot_be_reached_yet_is_waited_for():
 
 def test_other_errors_of_the_study_end_the_loop():
     study = Study()
-    study.troubles = [None, eb.TrialError("unknown")]
-    with pytest.raises(eb.TrialError):
+    study.troubles = [None, eb.UnknownStudyError("deleted")]
+    with pytest.raises(eb.UnknownStudyError):
         run(study, Hours(), [(1, 1.0)])
+
+
+def test_a_trial_that_somebody_else_has_told_is_let_go():
+    """By `ebbtide tell`, say, or by another loop while this one was suspended."""
+    opt = stored(eb.ManualClock())
+    shown: list[Status] = []
+    values = [1.0, 2.0, None, 4.0]
+
+    def evaluate(params):
+        if opt.told < 3:
+            opt.tell(opt.trial(opt.asked - 1), abandoned=True)
+        return Outcome(values[opt.asked - 1], None if values[opt.asked - 1] else "broken", 1.0)
+
+    tune(opt, evaluate, every=None, show=shown.append, stop_after=4, sleep=lambda seconds: None)
+    assert [(o.value, o.abandoned) for o in opt.history] == [(None, True)] * 3 + [(4.0, False)]
+    assert [(s.count, s.failed) for s in shown] == [(1, 1), (2, 2), (3, 3), (4, 3)]
+    assert "was told that it was abandoned before and 2.0 now" in (shown[1].problem or "")
+
+
+def test_whatever_goes_wrong_with_what_is_only_shown():
+    class Confused(Study):
+        warnings = ("half of the latest evaluations failed",)
+
+        def recommend(self):
+            raise OverflowError("a bug")
+
+    study = Confused()
+    _, shown = run(study, Hours(), [(1, 1.0), (1, 2.0)])
+    assert study.told == [("1", 1.0), ("2", 2.0)]
+    assert [(s.best, s.warnings) for s in shown] == [(None, Confused.warnings)] * 2
 
 
 @pytest.mark.parametrize("stopped", [KeyboardInterrupt, SystemExit, RuntimeError])

@@ -1,4 +1,6 @@
+import io
 import math
+import sys
 import time
 import warnings
 from statistics import median
@@ -451,6 +453,18 @@ def test_optimize_runs_for_a_duration(clock, capsys):
     assert len(opt.history) == 40
     assert best.mean > 0.5
     assert "active" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("how", ["closed at the start", "gone"])
+def test_optimize_goes_on_if_its_progress_cannot_be_shown(clock, monkeypatch, how):
+    class Gone(io.StringIO):
+        def flush(self):
+            raise BrokenPipeError
+
+    monkeypatch.setattr(sys, "stderr", Gone() if how == "gone" else None)
+    opt = eb.Optimizer(UNIT_SQUARE, clock=clock, seed=0)
+    opt.optimize(lambda params, t: clock.advance(1.0) or 1.0, duration=3, progress=True)
+    assert opt.told == 3
 
 
 def test_optimize_records_failures(clock):

@@ -13,6 +13,7 @@ from rich.table import Table as Screen
 
 from ebbtide.cli.names import labelled, problem
 from ebbtide.cli.requirements import need
+from ebbtide.cli.streams import display
 from ebbtide.experiments import Protocol
 from ebbtide.experiments.campaign import Failure, Tally, conduct, grid
 from ebbtide.files import write_atomically
@@ -24,7 +25,7 @@ class CampaignProgress:
     """Runs done, failed and running, and the time left: a bar on a terminal, else a line now and then."""
 
     def __init__(self) -> None:
-        self.console = Console(stderr=True)
+        self.console = Console(file=display())
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
@@ -106,7 +107,7 @@ def compare(
         style.save(comparison.summary(statistics.normalised(regret.means)), out / "summary")
         Console().print(_screen(table))
         files = "runs/, runs.csv, regret.md, regret.tex, summary.png, summary.pdf"
-        Console(stderr=True).print(f"Written to {out}: {files}", soft_wrap=True)
+        progress.console.print(f"Written to {out}: {files}", soft_wrap=True)
     _report(campaign.failures)
 
 
@@ -128,7 +129,7 @@ def reproduce(what: str, out: Path, quick: bool, seeds: int | None, also: Sequen
             for text in section.paragraphs:
                 progress.console.print(f"  {text}", soft_wrap=True, highlight=False)
         report = write_report(studio, sections, "report" if what == "all" else f"report-{what}")
-    Console(stderr=True).print(f"Figures and tables are in {out}; {report} shows them all", soft_wrap=True)
+    progress.console.print(f"Figures and tables are in {out}; {report} shows them all", soft_wrap=True)
     _report(studio.failures)
 
 

@@ -344,4 +344,4 @@ def tune(
         pace = tuning.Pace.of(every, timeout, settle)
         tuning.check(searched, command, metric_url, pace)
         study = studies.define(storage, token, name, searched, options)
-        tuning.tune(study, name, command, metric_url, pace, trials)
+        tuning.tune(study, storage, name, command, metric_url, pace, trials)

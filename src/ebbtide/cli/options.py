@@ -57,6 +57,8 @@ def clearly() -> Iterator[None]:
         yield
     except EbbtideError as error:
         raise click.ClickException(str(error)) from error
+    except BrokenPipeError:
+        raise  # whoever read what is printed has enough of it: Click ends the command without a word
     except OSError as error:
         raise click.ClickException(f"{error}; finished work is kept: run the same command again to continue") from error
 

@@ -11,6 +11,7 @@ from rich.table import Table
 from ebbtide import experiments
 from ebbtide.cli.names import labelled, problem
 from ebbtide.cli.requirements import need
+from ebbtide.cli.streams import display
 from ebbtide.errors import ConfigurationError
 from ebbtide.experiments import Protocol, Run, store
 
@@ -20,7 +21,8 @@ def run(benchmark: str, algorithms: list[str], seeds: int, protocol: Protocol, o
     if out is not None:
         _prepare(out)
     runs: dict[str, list[Run]] = {name: [] for name in algorithms}
-    bar = Progress(TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), console=Console(stderr=True))
+    console = Console(file=display())
+    bar = Progress(TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn(), console=console)
     with bar:
         task = bar.add_task(benchmark, total=len(algorithms) * seeds * protocol.duration)
         for name in algorithms:

@@ -1,7 +1,10 @@
 """`ebbtide serve`, `dashboard`, `report` and `upgrade`."""
 
+import signal
 import warnings
 from pathlib import Path
+
+import click
 
 from ebbtide.cli.requirements import need
 from ebbtide.errors import ConfigurationError, EbbtideWarning, StorageError
@@ -15,6 +18,7 @@ def serve(
     need("fastapi", "plotly", "prometheus_client", "uvicorn", extra="service")
     from ebbtide import service
 
+    _stop_at_hangup()
     service.serve(storage, host=host, port=port, token=token, allowed_hosts=allowed_hosts, access_log=access_log)
 
 
@@ -22,7 +26,15 @@ def dashboard(file: str, port: int) -> None:
     need("fastapi", "plotly", "prometheus_client", "uvicorn", extra="service")
     from ebbtide import service
 
+    _stop_at_hangup()
     service.show(_url(file), port=port)
+
+
+def _stop_at_hangup() -> None:
+    """A terminal that is closed stops it as cleanly as SIGTERM does; `nohup` still works."""
+    hangup = getattr(signal, "SIGHUP", None)  # which Windows does not have
+    if hangup is not None and signal.getsignal(hangup) is signal.SIG_DFL:
+        signal.signal(hangup, lambda number, frame: signal.raise_signal(signal.SIGTERM))
 
 
 def report(file: str, name: str | None, out: Path) -> None:
@@ -34,7 +46,7 @@ def report(file: str, name: str | None, out: Path) -> None:
         raise ConfigurationError(f"--out {out} is the database itself; choose another file")
     storage = Storage.of(url, read_only=True)
     report.write(storage, _only(storage.names(), file) if name is None else name, out)
-    print(f"wrote {out} ({out.stat().st_size / 1e6:.1f} MB)")
+    click.echo(f"wrote {out} ({out.stat().st_size / 1e6:.1f} MB)")
 
 
 def upgrade(file: str, copy: bool) -> None:
@@ -42,9 +54,9 @@ def upgrade(file: str, copy: bool) -> None:
         warnings.simplefilter("always", EbbtideWarning)
         before, after = Storage.upgrade(_url(file), copy=copy)
     for notice in notices:
-        print(notice.message)
+        click.echo(notice.message)
     if not notices:
-        print(f"{file} has schema version {after}" + ("" if before == after else f" now; it had {before}"))
+        click.echo(f"{file} has schema version {after}" + ("" if before == after else f" now; it had {before}"))
 
 
 def _url(file: str) -> str:

@@ -1,24 +1,30 @@
 """`ebbtide tune`: any command as the objective, with a line that shows the latest result."""
 
+import math
+import os
 import re
-import shutil
 import signal
-import sys
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 
 import click
 
 from ebbtide import tuning
+from ebbtide.cli.streams import columns, display
+from ebbtide.cli.studies import is_service
 from ebbtide.client import RemoteStudy
 from ebbtide.errors import ConfigurationError
 from ebbtide.optimizer import Optimizer
 from ebbtide.space import Space
-from ebbtide.tuning import Status
+from ebbtide.study.storage.database import path_of
+from ebbtide.tuning import Claims, Status
 
 MARGIN = 10.0  # seconds in which a finished evaluation has been told
+ONE_STOP = tuning.LONGEST_ENDING  # seconds in which several signals mean one
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,7 @@ def check(space: Space, command: Sequence[str], metric_url: str | None, pace: Pa
 
 def tune(
     study: Optimizer | RemoteStudy,
+    storage: str,
     name: str,
     command: Sequence[str],
     metric_url: str | None,
@@ -59,11 +66,20 @@ def tune(
     trials: int | None,
 ) -> None:
     line = StatusLine(name)
+    claims = claims_of(storage, name)
     evaluate = tuning.evaluator(command, metric_url, pace.timeout, pace.settle or 0.0)
-    with closing(study), _signals_as_ctrl_c():
+    with closing(study), closing(claims) if claims else nullcontext(), signals_as_ctrl_c():
         stopped = False
         try:
-            tuning.tune(study, evaluate, every=pace.every, show=line.show, stop_after=trials, lease=pace.lease)
+            tuning.tune(
+                study,
+                evaluate,
+                every=pace.every,
+                show=line.show,
+                stop_after=trials,
+                lease=pace.lease,
+                claims=claims,
+            )
         except KeyboardInterrupt:
             stopped = True
         finally:
@@ -77,13 +93,37 @@ def tune(
         raise click.ClickException(f"all {last.count} evaluations failed, the last one with: {last.problem}")
 
 
+def claims_of(storage: str, name: str) -> Claims | None:
+    """Beside the file of the study; for a study of a service, where this user's programs keep their state, if any."""
+    if not is_service(storage):
+        path = path_of(storage).resolve()
+        return Claims(path.parent, f"{path.name}-tune-", name)
+    try:
+        state = Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser()
+    except RuntimeError:  # a user without a home
+        return None
+    return Claims(state / "ebbtide", "tune-", f"{storage.rstrip('/')} {name}")
+
+
 @contextmanager
-def _signals_as_ctrl_c() -> Iterator[None]:
-    """A service manager, or a terminal that is closed, stops it as cleanly as Ctrl-C does; `nohup` still works."""
+def signals_as_ctrl_c() -> Iterator[None]:
+    """A service manager, or a terminal that is closed, stops it as cleanly as Ctrl-C does; `nohup` still works.
+
+    Both may send several signals at once (the shell and the terminal each send SIGHUP), so that those which follow
+    the first are not impatience, as a second Ctrl-C is.
+    """
+    last = -math.inf
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal last
+        before, last = last, time.monotonic()
+        if last - before > ONE_STOP:
+            raise KeyboardInterrupt
+
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     heard = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
     for number in heard:
-        signal.signal(number, _interrupt)
+        signal.signal(number, interrupt)
     try:
         yield
     finally:
@@ -91,16 +131,13 @@ def _signals_as_ctrl_c() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
 class StatusLine:
     """On a terminal one line that is updated in place; elsewhere one line per evaluation. Warnings have their own."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.terminal = sys.stderr.isatty()
+        self._display = display()
+        self.terminal = self._display.isatty()
         self.latest = Status()
         self._warned: set[str] = set()
         self._open = False
@@ -108,9 +145,9 @@ class StatusLine:
     def show(self, status: Status) -> None:
         self.latest = status
         self._warn(status)
-        width = shutil.get_terminal_size().columns - 1 if self.terminal else 1000
+        width = columns() - 1 if self.terminal else 1000
         text = tuning.line(status, max(20, width - len(self.name) - 2))
-        self._write(f"\r{self.name}  {text}\x1b[K" if self.terminal else f"{self.name}  {text}\n")
+        self._display.write(f"\r{self.name}  {text}\x1b[K" if self.terminal else f"{self.name}  {text}\n")
         self._open = self.terminal
 
     def _warn(self, status: Status) -> None:
@@ -127,15 +164,10 @@ class StatusLine:
 
     def say(self, sentence: str) -> None:
         self.close()
-        self._write(f"{sentence}\n")
+        self._display.write(f"{sentence}\n")
 
     def close(self) -> None:
         """End the line that is updated in place."""
         if self._open:
-            self._write("\n")
+            self._display.write("\n")
             self._open = False
-
-    def _write(self, text: str) -> None:
-        with suppress(OSError):  # a terminal that was closed must not end the tuning
-            sys.stderr.write(text)
-            sys.stderr.flush()

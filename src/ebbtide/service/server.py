@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict
 
 import uvicorn
@@ -53,7 +54,7 @@ def serve(
             access_log=access_log,
         )
         address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
-        print(f"ebbtide serves {storage} at {address}  (Ctrl-C stops it)", flush=True)
+        _say(f"ebbtide serves {storage} at {address}  (Ctrl-C stops it)")
         sys.setswitchinterval(SWITCH_S)
         gc.collect()
         gc.freeze()  # what is here now stays; scanning it again would take as long as many tells
@@ -67,8 +68,13 @@ def show(storage: str, *, port: int = 0) -> None:
     with _listening("127.0.0.1", port) as listener:
         app = read_only_application(storage)
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        print(f"Look at {address}  (Ctrl-C stops it)", flush=True)
+        _say(f"Look at {address}  (Ctrl-C stops it)")
         _run(app, listener, {"storage": storage, "address": address})
+
+
+def _say(sentence: str) -> None:
+    with suppress(OSError):  # a full disk, or a pipe that nobody reads: no reason not to serve
+        print(sentence, flush=True)
 
 
 def _run(app: Recorder, listener: socket.socket, about: dict[str, object]) -> None:

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Sized
+from contextlib import suppress
 from typing import Protocol
 
 
@@ -15,8 +16,8 @@ class Watched(Protocol):
 
 class Progress:
     def __init__(self, duration: float, enabled: bool) -> None:
-        self.duration, self.enabled = duration, enabled
-        self.terminal = sys.stderr.isatty()
+        self.duration, self.enabled = duration, enabled and sys.stderr is not None
+        self.terminal = self.enabled and sys.stderr.isatty()
         self.next_line = 0.0
 
     def update(self, elapsed: float, optimizer: Watched) -> None:
@@ -27,13 +28,12 @@ class Progress:
             f"{min(elapsed / self.duration, 1.0):4.0%}  {elapsed:.1f} of {self.duration:g}  "
             f"{optimizer.told} told, {len(optimizer.dataset)} active"
         )
-        print(
-            f"\r{line}\x1b[K" if self.terminal else line,
-            end="" if self.terminal else "\n",
-            file=sys.stderr,
-            flush=True,
-        )
+        self._show(f"\r{line}\x1b[K" if self.terminal else f"{line}\n")
 
     def close(self) -> None:
-        if self.enabled and self.terminal:
-            print(file=sys.stderr)
+        if self.terminal:
+            self._show("\n")
+
+    def _show(self, text: str) -> None:
+        with suppress(OSError):  # a terminal that was closed must not end the loop
+            print(text, end="", file=sys.stderr, flush=True)

@@ -1,12 +1,17 @@
 """Tune any command: fill in the parameters, run it, tell the study what it prints, again and again."""
 
-from ebbtide.tuning.evaluation import LONGEST_ENDING, Outcome, evaluator, read_metric, run_command
+from ebbtide.tuning.claims import Claims
+from ebbtide.tuning.command import LONGEST_ENDING, run_command
+from ebbtide.tuning.endpoint import read_metric
+from ebbtide.tuning.evaluation import evaluator
 from ebbtide.tuning.loop import Study, duration, looked, tune
+from ebbtide.tuning.outcome import Outcome
 from ebbtide.tuning.status import Status, line, summary
 from ebbtide.tuning.template import check, fill, fill_url
 
 __all__ = [
     "LONGEST_ENDING",
+    "Claims",
     "Outcome",
     "Status",
     "Study",

@@ -1,6 +1,7 @@
 """The loop: ask, evaluate, tell, at a given pace and through failures, until Ctrl-C."""
 
 import math
+import random
 import re
 import time
 from collections.abc import Callable
@@ -13,21 +14,24 @@ from ebbtide.errors import (
     ConfigurationError,
     EbbtideError,
     NothingKnownError,
+    NumericalError,
     ObservationError,
     ServiceError,
     StorageError,
     TrialError,
 )
 from ebbtide.records import Recommendation, Trial
-from ebbtide.tuning.evaluation import Outcome, one_line
+from ebbtide.tuning.claims import Claim, Claims
+from ebbtide.tuning.outcome import Outcome, one_line
 from ebbtide.tuning.status import Status
 
-# Errors that may pass: a full disk, a lock, a server that restarts.
-PASSING = (StorageError, ServiceError)
+# Errors that may pass: a full disk, a lock, a server that restarts, a model that cannot be computed just now.
+PASSING = (StorageError, ServiceError, NumericalError)
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0  # seconds before the study is tried again
 FAILURE_PACE = 1.0  # seconds between starts after a failure without a pace: failures must not fill the log
 LOOK_EVERY = 1.0  # seconds between two recommendations
 LOOK_SHARE = 0.1  # of the time at most, where a recommendation takes long
+OWN = 1.0  # seconds by which the leases of several loops may differ
 LONGEST_DURATION = 366 * 24 * 3600.0
 
 T = TypeVar("T")
@@ -36,7 +40,7 @@ T = TypeVar("T")
 class Study(Protocol):
     """What the loop needs of eb.Optimizer. If the study has a `clock`, a trial is evaluated at its time.
 
-    It may also have `told`, `gain`, `warnings` and `pending_trials`.
+    It may also have `asked`, `told`, `gain`, `warnings` and `pending_trials`, and needs `trial` if trials are claimed.
     """
 
     def ask(self, *, lease: float | None = None) -> Trial: ...
@@ -54,15 +58,18 @@ def tune(
     show: Callable[[Status], object],
     stop_after: int | None = None,
     lease: float | None = None,
+    claims: Claims | None = None,
     sleep: Callable[[float], object] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> None:
     """Evaluate what the study asks for, again and again, until `stop_after` evaluations or a KeyboardInterrupt.
 
     Evaluations start every `every` seconds; after one that takes longer, the next starts at once. `lease` is the time
-    in which an evaluation is told even at worst; trials with this lease that were not are told as abandoned.
+    in which an evaluation is told even at worst; trials with this lease that were not are told as abandoned. With
+    `claims`, so are those that a killed loop has left behind, at once.
     """
-    rounds = _Rounds(study, evaluate, show, lease, sleep, monotonic)
+    rounds = _Rounds(study, evaluate, show, lease, claims, sleep, monotonic)
+    rounds.settle_left_behind()
     due = monotonic()
     while stop_after is None or rounds.status.count < stop_after:
         if (missing := due - monotonic()) > 0.0:
@@ -82,39 +89,79 @@ class _Rounds:
         evaluate: Callable[[dict[str, Any]], Outcome],
         show: Callable[[Status], object],
         lease: float | None,
+        claims: Claims | None,
         sleep: Callable[[float], object],
         monotonic: Callable[[], float],
     ) -> None:
         self.study, self.evaluate, self.show, self.lease = study, evaluate, show, lease
-        self.sleep, self.monotonic = sleep, monotonic
+        self.claims, self.sleep, self.monotonic = claims, sleep, monotonic
+        # By its lease, a trial of this loop is known from those of others.
+        self._own_lease = lease if lease is None or claims is None else lease + OWN * random.random()  # noqa: S311
         self.status = Status()
         self._looked = self._next_look = -math.inf
         # A remote study asks its service for the time, and for what was told: both may fail.
         self.clock: Clock = self._patiently(lambda: getattr(study, "clock", None)) or SystemClock()
         self.status = Status(before=self._patiently(lambda: getattr(study, "told", 0)))
+        self._asked: int = self._patiently(lambda: getattr(study, "asked", 0))  # at least so many trials
 
     def one(self) -> Outcome:
         self._settle_lost()
-        trial = self._patiently(lambda: self.study.ask(lease=self.lease))
+        trial = self._ask()
         self.status = replace(self.status, trial=trial, outcome=None)
         outcome = self._tell(trial, self._evaluate(trial))
+        self._release()
         self._count(trial, outcome)
         self._look()
         self.show(self.status)
         return outcome
 
+    def _ask(self) -> Trial:
+        lease = self._own_lease
+        if self.claims is None or lease is None:
+            return self._patiently(lambda: self.study.ask(lease=lease))
+        self.claims.hold(self._asked, None, lease)
+        trial = self._patiently(lambda: self.study.ask(lease=lease))
+        number = int(trial.id)
+        self.claims.hold(number, number, lease)
+        self._asked = number + 1
+        return trial
+
+    def settle_left_behind(self) -> None:
+        """What was claimed by a loop on this machine that was killed."""
+        for claim in self.claims.left_behind() if self.claims is not None else ():
+            last = self._asked - 1 if claim.last is None else claim.last
+            for number in range(claim.first, last + 1):
+                with suppress(TrialError):  # it was told, or the study is another one by now
+                    self._settle(claim, number)
+
+    def _settle(self, claim: Claim, number: int) -> None:
+        trial = self._patiently(lambda: self.study.trial(number))  # type: ignore[attr-defined]
+        if claim.covers(trial):
+            self._abandon(trial)
+
     def _settle_lost(self) -> None:
-        """Trials of a loop like this one that was killed: as long as their lease, no evaluation takes.
+        """Trials of a loop like this one that was killed elsewhere: as long as their lease, no evaluation takes.
 
         Other trials, which somebody may still tell, have another lease or none.
         """
         if self.lease is None:
             return
         for trial in getattr(self.study, "pending_trials", ()):
-            ours = trial.expires is not None and math.isclose(trial.expires - trial.time, self.lease, abs_tol=1e-3)
-            if ours and self.clock.now() > trial.expires:
+            ours = trial.expires is not None and -1e-3 < trial.expires - trial.time - self.lease < OWN + 1e-3
+            if ours and self.clock.now() > trial.expires and not self._is_measured(trial):
                 with suppress(TrialError):  # it was told in the meantime
-                    self._patiently(lambda lost=trial: self.study.tell(lost, abandoned=True))  # type: ignore[misc]
+                    self._abandon(trial)
+
+    def _is_measured(self, trial: Trial) -> bool:
+        """By a loop that was suspended for longer than the lease, say."""
+        return self.claims is not None and self.claims.is_measured(trial)
+
+    def _abandon(self, trial: Trial) -> None:
+        self._patiently(lambda: self.study.tell(trial, abandoned=True))
+
+    def _release(self) -> None:
+        if self.claims is not None:
+            self.claims.release()
 
     def _count(self, trial: Trial, outcome: Outcome) -> None:
         before, failed = self.status, outcome.value is None
@@ -135,6 +182,7 @@ class _Rounds:
         except BaseException:
             with suppress(EbbtideError):
                 self.study.tell(trial, abandoned=True)
+                self._release()
             raise
 
     def _tell(self, trial: Trial, outcome: Outcome) -> Outcome:
@@ -144,9 +192,12 @@ class _Rounds:
                 self._patiently(lambda: self.study.tell(trial, value))
             except ObservationError as error:
                 outcome = replace(outcome, value=None, problem=one_line(str(error)))
+            except TrialError as error:  # somebody else has told it
+                return replace(outcome, value=None, problem=one_line(str(error)))
             else:
                 return outcome
-        self._patiently(lambda: self.study.tell(trial, failed=True))
+        with suppress(TrialError):
+            self._patiently(lambda: self.study.tell(trial, failed=True))
         return outcome
 
     def _patiently(self, action: Callable[[], T]) -> T:
@@ -180,7 +231,7 @@ def looked(study: Study, status: Status) -> Status:
         return replace(status, best=study.recommend())
     except NothingKnownError:
         return replace(status, nothing_known=True)
-    except EbbtideError:
+    except Exception:  # of any kind: it may be the model's, or a clock's
         return status
 
 

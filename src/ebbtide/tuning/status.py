@@ -7,7 +7,7 @@ from typing import Any
 
 from ebbtide.records import Recommendation, Trial
 from ebbtide.study.gain import Gain
-from ebbtide.tuning.evaluation import Outcome, one_line
+from ebbtide.tuning.outcome import Outcome, one_line
 from ebbtide.tuning.template import written
 
 STALE = 1.0  # seconds after which what was best is no longer called the best now
