@@ -21,7 +21,8 @@ class AskQueues:
     @property
     def oldest_wait(self) -> float:
         """Seconds since the oldest ask without an answer came; 0 if all are answered."""
-        return time.monotonic() - next(iter(self._since.values()), time.monotonic())
+        now = time.monotonic()
+        return now - next(iter(self._since.values()), now)
 
     @asynccontextmanager
     async def of(self, name: str) -> AsyncIterator[None]:

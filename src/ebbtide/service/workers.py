@@ -5,6 +5,7 @@ import signal
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from multiprocessing import resource_tracker
 from typing import TypeVar, TypeVarTuple
 
 from ebbtide.errors import WorkerError
@@ -19,6 +20,7 @@ NICENESS = 5
 TRIES = 3  # each with another worker, if the one before died
 PAUSE_S = 1.0  # after a worker that could not start
 JOIN_S = 2.0  # for a thread to notice the end
+MASKS = hasattr(signal, "pthread_sigmask")  # POSIX
 
 
 class Workers:
@@ -40,6 +42,8 @@ class Workers:
     def start(self) -> None:
         """Let the workers import what they need before somebody waits for it."""
         if not self._threads:
+            if MASKS:
+                resource_tracker.ensure_running()  # here, because it would unblock signals in the thread that starts it
             targets = [*[self._keep] * self.processes, self._watch]
             self._threads = [threading.Thread(target=each, name="workers", daemon=True) for each in targets]
             for thread in self._threads:
@@ -67,7 +71,7 @@ class Workers:
 
     def _keep(self) -> None:
         """One worker after the other, each until it dies."""
-        if hasattr(signal, "pthread_sigmask"):  # Ctrl-C is for the service; what is started here inherits that
+        if MASKS:  # Ctrl-C is for the service; what is started here inherits that
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         while not self._jobs.closed.is_set():
             try:
