@@ -25,7 +25,7 @@ from ebbtide.version import __version__
 IDLE_S = 75  # for which a connection without a request stays open
 SWITCH_S = 0.0005  # after which a thread yields to another: a flushed tell must not wait for a busy loop
 GRACE_S = 3  # for answers in progress and for streams, when the service stops
-STOP_S = 8.0  # after which it ends whatever is still at work; everything confirmed is on the disk by then
+STOP_S = 6.0  # after which it ends whatever is still at work; everything confirmed is on the disk by then
 
 
 def serve(

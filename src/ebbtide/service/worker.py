@@ -30,7 +30,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 TICK_S = 0.5  # between two looks at a worker
-FROZEN_TICKS = 4  # for which a worker may be stopped: a debugger, or Ctrl-Z and fg
+FROZEN_TICKS = 2  # for which a worker may be stopped
 START_S = 120.0  # for its imports
 REMEDY = 'choose an algorithm that forgets, such as "tide", or one that keeps fewer observations'
 CONTEXT = multiprocessing.get_context("spawn")
