@@ -6,13 +6,14 @@ import signal
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 from helpers.serving import PATIENCE_S, gone
 
 import ebbtide as eb
-from ebbtide.service.jobs import Jobs
-from ebbtide.service.worker import Bounds
+from ebbtide.service.jobs import Job, Jobs
+from ebbtide.service.worker import Bounds, Worker
 from ebbtide.service.workers import Workers
 
 GENEROUS = Bounds(seconds=PATIENCE_S)
@@ -95,8 +96,9 @@ def test_only_what_a_frozen_worker_held_is_done_again(tmp_path):
 
     async def freeze():
         asked = asyncio.create_task(workers.do("a", 0, os.open, path, os.O_RDONLY))
-        other = await pid_of(workers, "b")
+        await asyncio.sleep(0)  # it comes first
         until(lambda: workers.alive == 2)
+        other = await pid_of(workers, "b")
         (held,) = set(pids(workers)) - {other}
         os.kill(held, signal.SIGSTOP)
         assert await pid_of(workers, "b") == other
@@ -171,8 +173,17 @@ def pids(workers):
     return [worker._process.pid for worker in list(workers._workers)]
 
 
-class Idle:
-    alive = True
+def do_all(jobs):
+    """In one thread. What they are to do needs no worker."""
+    order = []
+    while (job := jobs._next()) is not None:
+        order.append(job.study)
+        jobs.do(job, cast(Worker, None))
+    return order
+
+
+def nothing(worker):
+    pass
 
 
 def taken(jobs):
@@ -184,44 +195,39 @@ def taken(jobs):
 def test_studies_take_turns():
     jobs = Jobs(1)
     for study in "aaabbc":
-        jobs.put(study, 0, lambda worker: None)
-    order = []
-    while (job := jobs._next()) is not None:
-        order.append(job.study)
-        jobs.do(job, Idle())
-    assert "".join(order) == "abcaba"
+        jobs.put(study, 0, nothing)
+    assert do_all(jobs) == list("abcaba")
 
 
 def test_studies_with_large_models_leave_a_worker_to_the_others():
     jobs = Jobs(2)
     for study, size in (("large", 2000), ("larger", 2000), ("small", 10)):
-        jobs.put(study, size, lambda worker: None)
+        jobs.put(study, size, nothing)
     assert taken(jobs) == ["large", "small"]
 
 
 def test_a_study_counts_as_slow_by_its_last_model():
     jobs = Jobs(2)
     for study, seconds in (("small and slow", 5.0), ("large and quick", 0.1)):
-        job = jobs.put(study, 0, lambda worker: None) and jobs._next()
-        jobs._done(job, seconds)
+        jobs.put(study, 0, nothing)
+        jobs._done(cast(Job, jobs._next()), seconds)
     for study, size in (("small and slow", 10), ("unknown and large", 2000), ("large and quick", 2000)):
-        jobs.put(study, size, lambda worker: None)
+        jobs.put(study, size, nothing)
     assert taken(jobs) == ["small and slow", "large and quick"]
 
 
 def test_what_was_cancelled_is_not_done():
     jobs, done = Jobs(1), []
-    futures = [jobs.put("a", 0, lambda worker, n=n: done.append(n)) for n in range(3)]
+    futures = [jobs.put("a", 0, lambda worker, n=n: done.append(n)) for n in range(3)]  # type: ignore[misc]
     futures[1].cancel()
-    while (job := jobs._next()) is not None:
-        jobs.do(job, Idle())
+    do_all(jobs)
     assert done == [0, 2]
 
 
 def test_nothing_is_accepted_after_the_end():
     jobs = Jobs(1)
-    waiting = jobs.put("a", 0, lambda worker: None)
+    waiting = jobs.put("a", 0, nothing)
     jobs.close()
     assert waiting.cancelled()
     with pytest.raises(eb.BusyError, match="stopping"):
-        jobs.put("a", 0, lambda worker: None)
+        jobs.put("a", 0, nothing)

@@ -9,6 +9,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict
 from types import FrameType
 
@@ -56,7 +57,7 @@ def serve(
             processes=processes or max(2, (os.cpu_count() or 2) - 1),
             limits=limits,
             access_log=access_log,
-            on_ready=lambda: print(f"ebbtide serves {storage} at {address}  (Ctrl-C stops it)", flush=True),
+            on_ready=lambda: _say(f"ebbtide serves {storage} at {address}  (Ctrl-C stops it)"),
         )
         sys.setswitchinterval(SWITCH_S)
         gc.collect()
@@ -71,8 +72,13 @@ def show(storage: str, *, port: int = 0) -> None:
     with _listening("127.0.0.1", port) as listener:
         app = read_only_application(storage)
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        print(f"Look at {address}  (Ctrl-C stops it)", flush=True)
+        _say(f"Look at {address}  (Ctrl-C stops it)")
         _run(app, listener, {"storage": storage, "address": address})
+
+
+def _say(text: str) -> None:
+    with suppress(OSError):  # nobody may be listening any more
+        print(text, flush=True)
 
 
 def _run(app: Recorder, listener: socket.socket, about: dict[str, object]) -> None:

@@ -32,6 +32,7 @@ Ts = TypeVarTuple("Ts")
 TICK_S = 0.5  # between two looks at a worker
 FROZEN_TICKS = 2  # for which a worker may be stopped
 START_S = 120.0  # for its imports
+JOIN_S = 2.0  # for it to be gone
 REMEDY = 'choose an algorithm that forgets, such as "tide", or one that keeps fewer observations'
 CONTEXT = multiprocessing.get_context("spawn")
 PR_SET_PDEATHSIG = 1  # of Linux's prctl
@@ -130,6 +131,7 @@ class Worker:
     def __init__(self, niceness: int, bounds: Bounds) -> None:
         self.bounds = bounds
         self.warm = False
+        self.end_reason = "it died"
         self._lock = threading.Lock()
         self._ended = self._late = False
         self._left: float | None = None  # ticks, while it has something to do
@@ -158,7 +160,7 @@ class Worker:
         limit = self.bounds.seconds if seconds is None else seconds
         result, error = self._exchange(limit, (work, arguments))
         if isinstance(error, MemoryError):
-            self.end()  # what it allocated may be in pieces
+            self.end("it needed too much memory")
             raise WorkerError(
                 f"the model needs more than {self.bounds.memory >> 20} MB of memory, the most that this service "
                 f"allows for one; {REMEDY}"
@@ -196,8 +198,10 @@ class Worker:
                 self._left -= 1.0
                 self._late = self._left < 0.0
             self._stopped = self._stopped + 1 if self._is_stopped() else 0
-            if self._late or self._stopped > FROZEN_TICKS:
-                self._end()
+            if self._late:
+                self._end("it took too long")
+            elif self._stopped > FROZEN_TICKS:
+                self._end("it was stopped")
 
     def _is_stopped(self) -> bool:
         """Whether a signal has stopped it (SIGSTOP), where /proc tells; elsewhere it is ended when it is late."""
@@ -205,18 +209,21 @@ class Worker:
             return Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
         return False
 
-    def end(self) -> None:
+    def end(self, reason: str) -> None:
         """At once: there is nothing in it that is not in the log."""
         with self._lock:
-            self._end()
+            self._end(reason)
 
-    def _end(self) -> None:
+    def _end(self, reason: str) -> None:
+        if self.alive:
+            self.end_reason = reason
         self._ended = True
         self._process.kill()
 
     def close(self) -> None:
         """End it, and forget it; only for the thread that uses it."""
-        self.end()
-        self._process.join()
-        self._process.close()
+        self.end("it is no longer needed")
+        self._process.join(JOIN_S)
+        if self._process.exitcode is not None:  # otherwise it waits for a disk, and ends when that answers
+            self._process.close()
         self._connection.close()

@@ -10,7 +10,8 @@ from typing import TypeVar, TypeVarTuple
 
 from ebbtide.errors import WorkerError
 from ebbtide.service.jobs import Jobs
-from ebbtide.service.worker import TICK_S, Bounds, LostWorkerError, Worker
+from ebbtide.service.logs import line, logger
+from ebbtide.service.worker import JOIN_S, TICK_S, Bounds, LostWorkerError, Worker
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -19,7 +20,6 @@ Ts = TypeVarTuple("Ts")
 NICENESS = 5
 TRIES = 3  # each with another worker, if the one before died
 PAUSE_S = 1.0  # after a worker that could not start
-JOIN_S = 2.0  # for a thread to notice the end
 MASKS = hasattr(signal, "pthread_sigmask")  # POSIX
 
 
@@ -65,9 +65,9 @@ class Workers:
         self._jobs.close()
         with self._lock:
             for worker in self._workers:
-                worker.end()
+                worker.end("the service ends")
         for thread in self._threads:
-            thread.join(JOIN_S)
+            thread.join(2.0 * JOIN_S)
 
     def _keep(self) -> None:
         """One worker after the other, each until it dies."""
@@ -76,7 +76,8 @@ class Workers:
         while not self._jobs.closed.is_set():
             try:
                 worker = Worker(self.niceness, self.bounds)
-            except OSError:  # no memory, or too many processes
+            except (OSError, MemoryError) as error:  # or too many processes
+                self._lost("cannot be started", repr(error))
                 self._jobs.closed.wait(PAUSE_S)
                 continue
             self._add(worker)
@@ -84,18 +85,23 @@ class Workers:
                 worker.start()
                 while (job := self._jobs.take(worker)) is not None:
                     self._jobs.do(job, worker)
-            except (LostWorkerError, WorkerError):
+            except (LostWorkerError, WorkerError):  # before it was warm
                 self._jobs.closed.wait(PAUSE_S)
             finally:
                 with self._lock:
                     self._workers.remove(worker)
                 worker.close()
+                self._lost("is replaced", worker.end_reason)
 
     def _add(self, worker: Worker) -> None:
         with self._lock:
             self._workers.append(worker)
             if self._jobs.closed.is_set():
-                worker.end()
+                worker.end("the service ends")
+
+    def _lost(self, what: str, why: str) -> None:
+        if not self._jobs.closed.is_set():
+            logger.warning(line({"verb": "worker", "reason": f"a worker {what}: {why}"}))
 
     def _watch(self) -> None:
         while not self._jobs.closed.wait(TICK_S):
