@@ -80,8 +80,15 @@ def ends(server, workers):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-@pytest.mark.parametrize("state", ["starting", "stopped", "at work"])
+@pytest.mark.parametrize(
+    ("how", "state"),
+    [
+        (signal.SIGTERM, "starting"),
+        (signal.SIGTERM, "at work"),
+        (signal.SIGTERM, "stopped"),
+        (signal.SIGKILL, "stopped"),
+    ],
+)
 def test_no_worker_keeps_a_service_from_ending_or_outlives_it(tmp_path, how, state):
     """One that is stopped notices no SIGTERM, and not that its service has gone."""
     with served(tmp_path) as server, closing(eb.Client(server.url, patience=0.0)) as client:

@@ -3,6 +3,8 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,6 +62,25 @@ def test_what_takes_too_long_is_ended_and_the_next_is_done():
 
     with pool(bounds=Bounds(seconds=1.0)) as workers:
         run(too_long())
+
+
+@pytest.mark.slow
+def test_a_worker_says_how_long_a_core_was_busy():
+    """Waiting does not count: on a busy machine every model takes long, and that makes no study slow."""
+
+    async def work():
+        spent = await workers.use("a", 0, lambda worker: [worker.do(time.sleep, 0.5), worker.spent][1])
+        busy = await workers.use("a", 0, lambda worker: [worker.do(sum, range(10**7)), worker.spent][1])
+        assert spent < busy
+
+    with pool() as workers:
+        run(work())
+
+
+def test_a_worker_imports_no_web_framework():
+    """It would take as long as everything else."""
+    command = "import sys, ebbtide.service.viewer as viewer; sys.exit('fastapi' in sys.modules or viewer is None)"
+    assert subprocess.run([sys.executable, "-c", command]).returncode == 0
 
 
 @pytest.mark.slow
@@ -173,12 +194,16 @@ def pids(workers):
     return [worker._process.pid for worker in list(workers._workers)]
 
 
+class Idle:
+    spent = 0.0
+
+
 def do_all(jobs):
     """In one thread. What they are to do needs no worker."""
     order = []
     while (job := jobs._next()) is not None:
         order.append(job.study)
-        jobs.do(job, cast(Worker, None))
+        jobs.do(job, cast(Worker, Idle()))
     return order
 
 

@@ -3,7 +3,6 @@ models leave one worker to the others.
 """
 
 import threading
-import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -14,7 +13,7 @@ from ebbtide.errors import BusyError
 from ebbtide.service.worker import TICK_S, Worker
 
 T = TypeVar("T")
-SLOW_S = 1.0  # for a model
+SLOW_S = 1.0  # of a core, for a model
 LARGE = 500  # observations: a guess at which models will be slow, until one was computed
 REMEMBERED = 1024  # studies whose last model's time is known
 
@@ -34,7 +33,7 @@ class Jobs:
         self._changed = threading.Condition()
         self._waiting: OrderedDict[str, deque[Job]] = OrderedDict()  # by study; the one to be served next comes first
         self._running: dict[str, Job] = {}
-        self._seconds: OrderedDict[str, float] = OrderedDict()  # that the last model of a study took
+        self._seconds: OrderedDict[str, float] = OrderedDict()  # of a core, that the last model of a study took
 
     def put(self, study: str, size: int, use: Callable[[Worker], T]) -> "Future[T]":
         job = Job(study, size, use)
@@ -55,14 +54,14 @@ class Jobs:
         return None
 
     def do(self, job: Job, worker: Worker) -> None:
-        began = time.monotonic()
+        worker.spent = 0.0
         try:
             if job.future.set_running_or_notify_cancel():
                 job.future.set_result(job.use(worker))
         except BaseException as error:
             job.future.set_exception(error)
         finally:
-            self._done(job, time.monotonic() - began)
+            self._done(job, worker.spent)
 
     def close(self) -> None:
         with self._changed:

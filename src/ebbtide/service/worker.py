@@ -9,6 +9,7 @@ import pickle
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
@@ -75,7 +76,8 @@ def _main(connection: "Connection[Any, Any]", niceness: int, memory: int) -> Non
     with suppress(EOFError, OSError):
         while True:
             work, arguments = connection.recv()
-            connection.send(_outcome(work, arguments))
+            began = time.process_time()
+            connection.send((*_outcome(work, arguments), time.process_time() - began))
 
 
 def _outcome(work: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, Exception | None]:
@@ -132,6 +134,7 @@ class Worker:
         self.bounds = bounds
         self.warm = False
         self.end_reason = "it died"
+        self.spent = 0.0  # seconds of a core, for what it did last
         self._lock = threading.Lock()
         self._ended = self._late = False
         self._left: float | None = None  # ticks, while it has something to do
@@ -158,7 +161,8 @@ class Worker:
     def do(self, work: Callable[[*Ts], T], *arguments: *Ts, seconds: float | None = None) -> T:
         """The result of the work, or its error. A LostWorkerError if the worker died of something else."""
         limit = self.bounds.seconds if seconds is None else seconds
-        result, error = self._exchange(limit, (work, arguments))
+        self.spent = limit  # unless there is an outcome
+        result, error, self.spent = self._exchange(limit, (work, arguments))
         if isinstance(error, MemoryError):
             self.end("it needed too much memory")
             raise WorkerError(
