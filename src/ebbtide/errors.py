@@ -13,7 +13,7 @@ EbbtideError
 ├── StorageError         a database that is full, read-only, busy, damaged or from a newer version
 ├── ServiceError         a service that cannot be reached, or refused a request
 │   ├── BusyError             … because too many requests are already waiting
-│   └── WorkerError           … because its worker processes keep dying
+│   └── WorkerError           … because a model takes too long or too much memory, or its workers keep dying
 └── NumericalError       a matrix that no jitter could make positive definite
 
 EbbtideWarning
@@ -79,7 +79,7 @@ class BusyError(ServiceError):
 
 
 class WorkerError(ServiceError):
-    """The worker processes of the service keep dying."""
+    """A model takes longer or needs more memory than the service allows, or its worker processes keep dying."""
 
 
 class NumericalError(EbbtideError, ArithmeticError):

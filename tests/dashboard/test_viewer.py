@@ -26,7 +26,7 @@ class Bench:
         self.begun, self.go = [], asyncio.Event()
         self.fails = None
 
-    async def do(self, view, *arguments):
+    async def do(self, study, size, view, *arguments):
         self.begun.append((view, *arguments))
         await self.go.wait()
         if self.fails is not None:

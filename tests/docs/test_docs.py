@@ -21,8 +21,9 @@ from helpers.serving import served
 import ebbtide as eb
 from ebbtide.cli.commands import ebbtide
 from ebbtide.guards import Guard
-from ebbtide.service import Limits, middleware, protocol
-from ebbtide.service.studies import MAX_DEFINITION
+from ebbtide.service import Limits, middleware, protocol, server, workers
+from ebbtide.service.studies import ANSWER_S, MAX_DEFINITION
+from ebbtide.service.worker import Bounds
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "examples" / "demo.py"
@@ -257,7 +258,18 @@ def test_the_service_page_has_the_limits_of_the_code():
         f"{limits.width} coordinates (a category has one per choice); {limits.trials} trials per ask; "
         f"{limits.streams} event streams."
     )
-    assert sentence in " ".join(text("docs/service.md").split())
+    bounds = Bounds()
+    models = (
+        f"A model may take {bounds.seconds:g} s and {bounds.memory >> 20:,} MB, and every ask is answered within "
+        f"{ANSWER_S:g} s, if need be with a 503. Algorithms that keep everything (`gp-ucb`, `abo`, …) get models of at "
+        f"most {limits.active:,} observations"
+    )
+    page = " ".join(text("docs/service.md").split())
+    assert sentence in page
+    assert models in page
+    assert f"(`nice` {workers.NICENESS})" in page
+    assert f"Requests in progress have {server.GRACE_S} s" in page
+    assert f"more than {limits.active:,} observations" in text("docs/limitations.md")
 
 
 OPTIONS = [

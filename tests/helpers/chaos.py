@@ -61,6 +61,7 @@ def nursery(storage: str, port: int) -> None:
     from ebbtide.service import app, serve, workers
 
     workers.NICENESS = 0  # a worker that yields to the clients would make them wait forever
+    app.WORKERS_AFTER_S = 0.5  # most services do not live that long, and starting processes takes time
     app.VIEWER_AFTER_S = 3600.0  # nobody looks at the dashboard
     child = 0
     for order in sys.stdin:

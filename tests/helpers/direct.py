@@ -22,16 +22,24 @@ class ThreadWorkers:
     """Workers in a thread, which need no imports to start."""
 
     def __init__(self, *_: object) -> None:
+        self.processes = self.alive = 1
+
+    def start(self) -> None:
         pass
 
-    def warm_up(self) -> None:
-        pass
-
-    async def do(self, work: Callable[[*Ts], T], *arguments: *Ts) -> T:
+    async def do(self, study: str, size: int, work: Callable[[*Ts], T], *arguments: *Ts) -> T:
         return await asyncio.to_thread(work, *arguments)
+
+    async def use(self, study: str, size: int, use: Callable[["ThreadWorker"], T]) -> T:
+        return await asyncio.to_thread(use, ThreadWorker())
 
     def close(self) -> None:
         pass
+
+
+class ThreadWorker:
+    def do(self, work: Callable[[*Ts], T], *arguments: *Ts, seconds: float | None = None) -> T:
+        return work(*arguments)
 
 
 class Direct:

@@ -12,5 +12,6 @@ from ebbtide.service import app, viewer, workers
 if __name__ == "__main__":
     workers.NICENESS = viewer.NICENESS = 0
     app.VIEWER_AFTER_S = 3600.0  # the viewer's process starts with the first view
+    app.WORKERS_AFTER_S, app.READY_S = 0.5, 0.0  # few tests need a worker
     service.serve = partial(service.serve, processes=1)
     main()

@@ -91,8 +91,9 @@ class Server:
         """The ids of its worker processes, without multiprocessing's own helper."""
         if not Path("/proc/self/task").exists():
             pytest.skip("needs /proc")
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        threads = Path(f"/proc/{self.process.pid}/task").glob("*/children")  # any of them may have started a process
+        children = [pid for started in threads for pid in started.read_text().split()]
+        return [int(pid) for pid in children if b"spawn_main" in _command_line(pid)]
 
     def memory(self) -> int | None:
         """Resident bytes of the server's own process; None where /proc does not tell."""
@@ -108,6 +109,22 @@ class Server:
         said = f"{answer.headers} {answer.body.decode('utf-8', 'backslashreplace')}"
         for secret in (TRACEBACK, 'File "', "site-packages", SOURCES, str(self.folder), self.token):
             assert secret is None or secret not in said, f"{secret!r} in {said[:2000]}"
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended."""
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return True
+
+
+def _command_line(pid: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # it has just ended
+        return b""
 
 
 @dataclass

@@ -3,13 +3,14 @@
 import os
 import signal
 import socket
+import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 from click.testing import CliRunner
-from helpers.serving import served
+from helpers.serving import PATIENCE_S, gone, served
 
 import ebbtide as eb
 from ebbtide.cli.commands import ebbtide
@@ -18,25 +19,27 @@ SPACE = {"x": eb.Float(0.0, 1.0), "k": eb.Int(1, 5), "c": eb.Categorical(["a", "
 
 
 def test_slow_model_work_holds_up_no_tell_of_any_study(server, client):
-    """An ask whose worker is stopped takes as long as we like."""
+    """An ask whose worker is stopped, and those that replace it, takes as long as we like."""
     slow, quick = (client.create(name, {"x": eb.Float(0.0, 1.0)}, seed=0) for name in ("slow", "quick"))
     slow.ask()  # there is a worker now
-    workers = server.workers()
-    assert workers
+    assert stop_workers(server)
     with ThreadPoolExecutor(1) as pool:
-        try:
-            for worker in workers:
-                os.kill(worker, signal.SIGSTOP)
-            asking = pool.submit(ask, server, "slow")
-            for _ in range(20):
-                quick.tell({"x": 0.5}, 1.0)
-                slow.tell({"x": 0.5}, 1.0)
-            assert not asking.done()
-        finally:
-            for worker in workers:
-                os.kill(worker, signal.SIGCONT)
-        assert asking.result(timeout=60).id == "1"
+        asking = pool.submit(ask, server, "slow")
+        for _ in range(20):
+            quick.tell({"x": 0.5}, 1.0)
+            slow.tell({"x": 0.5}, 1.0)
+            stop_workers(server)
+        assert not asking.done()
+        assert asking.result(timeout=60).id == "1"  # by another worker, without our help
     assert len(quick.history) == len(slow.history) == 20
+
+
+def stop_workers(server):
+    workers = server.workers()
+    for worker in workers:
+        with suppress(ProcessLookupError):  # the service was faster
+            os.kill(worker, signal.SIGSTOP)
+    return workers
 
 
 def ask(server, name):
@@ -57,15 +60,6 @@ def test_a_worker_that_dies_is_replaced(server, client):
     assert len(study.history) == 2
 
 
-def _gone(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    with open(f"/proc/{pid}/stat") as stat:
-        return stat.read().rpartition(")")[2].split()[0] == "Z"
-
-
 @pytest.mark.slow
 def test_ctrl_c_while_the_workers_start_is_quiet(tmp_path):
     """A terminal sends it to the workers, too; `served` looks for tracebacks."""
@@ -75,6 +69,59 @@ def test_ctrl_c_while_the_workers_start_is_quiet(tmp_path):
         time.sleep(0.3)  # it is importing
         os.killpg(server.process.pid, signal.SIGINT)
         server.process.wait(timeout=60)
+
+
+def ends(server, workers):
+    server.process.wait(PATIENCE_S)
+    deadline = time.monotonic() + PATIENCE_S
+    while not all(map(gone, workers)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return all(map(gone, workers))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("how", "state"),
+    [
+        (signal.SIGTERM, "starting"),
+        (signal.SIGTERM, "at work"),
+        (signal.SIGTERM, "stopped"),
+        (signal.SIGKILL, "stopped"),
+    ],
+)
+def test_no_worker_keeps_a_service_from_ending_or_outlives_it(tmp_path, how, state):
+    """One that is stopped notices no SIGTERM, and not that its service has gone."""
+    with served(tmp_path) as server, closing(eb.Client(server.url, patience=0.0)) as client:
+        study = client.create("s", SPACE)
+        if state != "starting":
+            study.ask()
+        while not (workers := server.workers()):
+            time.sleep(0.01)
+        with ThreadPoolExecutor(1) as pool:
+            if state == "stopped":
+                stop_workers(server)
+            asking = pool.submit(study.ask) if state != "starting" else None
+            server.process.send_signal(how)
+            assert ends(server, workers)
+            assert asking is None or asking.exception() is None or isinstance(asking.exception(), eb.ServiceError)
+
+
+@pytest.mark.very_slow
+def test_a_database_that_is_locked_keeps_no_service_from_ending(tmp_path):
+    with served(tmp_path) as server, closing(eb.Client(server.url, patience=0.0)) as client:
+        study = client.create("s", SPACE)
+        with (
+            closing(sqlite3.connect(tmp_path / "s.db", isolation_level=None)) as other,
+            ThreadPoolExecutor(1) as pool,
+        ):
+            other.execute("BEGIN IMMEDIATE")
+            telling = pool.submit(study.tell, {"x": 0.5, "k": 1, "c": "a"}, 1.0)
+            time.sleep(0.5)  # it waits for the lock
+            server.process.send_signal(signal.SIGTERM)
+            assert ends(server, server.workers())
+            assert isinstance(telling.exception(), eb.ServiceError)  # it was not confirmed
+    with closing(eb.Optimizer.open(f"sqlite:///{tmp_path}/s.db", "s")) as opt:
+        assert opt.told == 0
 
 
 @pytest.mark.slow
@@ -87,12 +134,8 @@ def test_nothing_is_left_behind(tmp_path, how):
         workers = server.workers()
         assert workers
         server.process.send_signal(how)
-        server.process.wait(timeout=60)
+        assert ends(server, workers)
         client.close()
-        deadline = time.monotonic() + 60.0
-        while not all(map(_gone, workers)) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert all(map(_gone, workers))
         assert "Traceback" not in server.log
     opt = eb.Optimizer.open(f"sqlite:///{tmp_path}/s.db", "s")
     assert [o.value for o in opt.history] == [1.0]

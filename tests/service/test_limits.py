@@ -12,7 +12,7 @@ from ebbtide.service import studies as studies_module
 
 SPACE = {"x": {"type": "float", "low": 0.0, "high": 1.0}}
 
-LIMITS = service.Limits(rate=0.5, at_once=8, studies=6, width=10, trials=3, streams=4)
+LIMITS = service.Limits(rate=0.5, at_once=8, studies=6, width=10, trials=3, active=100, streams=4)
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +84,30 @@ def test_only_so_many_trials_are_given_at_once(direct, studies):
         refused = direct.call("POST", path, {"n": n})
         assert (refused.status, refused.error) == (422, "ObservationError")
     assert direct.call("GET", f"/studies/{studies[0]}").json["asked"] == LIMITS.trials
+
+
+def test_a_model_of_everything_told_has_only_so_many_observations_and_the_study_can_still_be_told(direct):
+    """A window of a hundred is served, however many were told."""
+    answers = {}
+    for algorithm in ("gp-ucb", "sliding-window"):
+        new = {"name": algorithm, "space": SPACE, "algorithm": algorithm, "seed": 0}
+        assert direct.call("POST", "/studies", new).status == 201
+        for told in range(LIMITS.active + 1):
+            before = direct.call("POST", f"/studies/{algorithm}/ask") if told == LIMITS.active else None
+            tell = {"params": {"x": told / LIMITS.active}, "value": float(told % 7)}
+            assert direct.call("POST", f"/studies/{algorithm}/tell", tell).status == 200
+        assert before is not None
+        assert before.status == 200
+        answers[algorithm] = [
+            direct.call("POST", f"/studies/{algorithm}/ask"),
+            direct.call("GET", f"/studies/{algorithm}/recommend"),
+        ]
+        assert direct.call("DELETE", f"/studies/{algorithm}").status == 204
+    assert [answer.status for answer in answers["sliding-window"]] == [200, 200]
+    for refused in answers["gp-ucb"]:
+        assert (refused.status, refused.error) == (422, "ConfigurationError")
+        message = refused.json["error"]["message"]
+        assert all(part in message for part in ("gp-ucb", "101", "at most 100", '"tide"'))
 
 
 def test_a_page_holds_fewer_observations_if_they_are_long_and_none_is_left_out(direct, studies, monkeypatch):

@@ -1,8 +1,9 @@
 """The routes, as an ASGI application."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 from fastapi import APIRouter, FastAPI, Response
 from fastapi.responses import PlainTextResponse
@@ -21,9 +22,10 @@ from ebbtide.service.studies import Studies
 from ebbtide.study.storage.database import path_of
 from ebbtide.version import __version__
 
-# Not at once: a service that is restarted again and again must not spend its time on starting processes.
-WARM_UP_AFTER_S = 0.5
-VIEWER_AFTER_S = 3.0
+WORKERS_AFTER_S = 0.0
+VIEWER_AFTER_S = 3.0  # later: a service that is restarted again and again must not spend its time on starting processes
+READY_S = 30.0  # for the workers; after that a service says that it is ready, because it takes tells
+LOOK_S = 0.05  # between two looks whether they are
 
 
 def application(
@@ -35,14 +37,19 @@ def application(
     processes: int = 1,
     limits: Limits | None = None,
     access_log: bool = False,
+    on_ready: Callable[[], None] = lambda: None,
 ) -> Recorder:
-    """The service of the studies in `storage`. Without a token it must be reachable from this machine only."""
+    """The service of the studies in `storage`. Without a token it must be reachable from this machine only.
+
+    `on_ready` is called once the workers can answer; until then tells are taken already, and asks wait.
+    """
     if token is not None:
         wire.check_token(token)
     limits = limits or Limits()
-    studies = Studies(storage, processes, limits.studies, limits.width)
+    studies = Studies(storage, processes, limits)
     metrics = Metrics()
-    app = _app(studies, {WARM_UP_AFTER_S: studies.warm_up, VIEWER_AFTER_S: studies.viewer.warm_up})
+    later = {WORKERS_AFTER_S: studies.start_workers, VIEWER_AFTER_S: studies.viewer.start}
+    app = _app(studies, later, _once_ready(studies, on_ready))
     app.include_router(write_routes(studies, limits))
     app.include_router(read_routes(studies, limits))
     app.include_router(health_routes(studies))
@@ -57,7 +64,7 @@ def application(
 def read_only_application(storage: str) -> Recorder:
     """The dashboard of the studies in `storage`, for this machine; it can change nothing."""
     reader, limits = Reader(storage), Limits()
-    app = _app(reader, {0.0: reader.viewer.warm_up})
+    app = _app(reader, {0.0: reader.viewer.start})
     app.include_router(read_routes(reader, limits))
     app.include_router(health_routes(reader))
     app.include_router(page_routes(reader, "file"))
@@ -66,13 +73,35 @@ def read_only_application(storage: str) -> Recorder:
     return Recorder(guarded, Metrics())
 
 
-def _app(reader: Reader, later: Mapping[float, Callable[[], None]]) -> FastAPI:
-    """`later` maps seconds after the start to what is to be done then."""
+def _once_ready(studies: Studies, act: Callable[[], None]) -> Callable[[], Coroutine[Any, Any, None]]:
+    async def wait() -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(READY_S):
+                while not studies.workers_ready:
+                    await asyncio.sleep(LOOK_S)
+        act()
+
+    return wait
+
+
+async def _nothing() -> None:
+    pass
+
+
+def _app(
+    reader: Reader,
+    later: Mapping[float, Callable[[], None]],
+    beside: Callable[[], Coroutine[Any, Any, None]] = _nothing,
+) -> FastAPI:
+    """`later` maps seconds after the start to what is to be done then; `beside` runs while requests are served."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         loop = asyncio.get_running_loop()
-        waiting = [loop.call_later(seconds, act) for seconds, act in later.items()]
+        waiting: list[asyncio.Handle | asyncio.Task[None]] = [
+            loop.call_later(seconds, act) for seconds, act in later.items()
+        ]
+        waiting.append(asyncio.create_task(beside()))
         yield
         for each in waiting:
             each.cancel()

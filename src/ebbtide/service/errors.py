@@ -10,7 +10,6 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from ebbtide.errors import (
-    BusyError,
     EbbtideError,
     NothingKnownError,
     NumericalError,
@@ -65,7 +64,7 @@ def answer_errors(app: FastAPI, path: str) -> None:
         if isinstance(error, TrialError) and request.method == "GET":
             status = 404  # nothing is contradicted: there is no such trial
         headers = {"Retry-After": "1"} if status == 503 else None
-        failure = error if status == 503 and not isinstance(error, BusyError) else None
+        failure = error if status == 503 and not isinstance(error, ServiceError) else None  # these say it all
         message = str(error)
         if message.startswith(path):
             message = "the database" + message.removeprefix(path)

@@ -51,6 +51,7 @@ class Limits:
     studies: int = 1000
     width: int = 200  # coordinates of a space
     trials: int = 64  # per ask
+    active: int = 2000  # observations in a model of an algorithm that keeps everything
     streams: int = 100  # of events, at once
 
 

@@ -1,6 +1,7 @@
 """Waiting: asks of a study for their turn, event streams for news of it."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -15,17 +16,26 @@ class AskQueues:
     def __init__(self) -> None:
         self._locks: dict[str, asyncio.Lock] = {}
         self._waiting: dict[str, int] = {}
+        self._since: dict[object, float] = {}  # the oldest comes first
+
+    @property
+    def oldest_wait(self) -> float:
+        """Seconds since the oldest ask without an answer came; 0 if all are answered."""
+        now = time.monotonic()
+        return now - next(iter(self._since.values()), now)
 
     @asynccontextmanager
     async def of(self, name: str) -> AsyncIterator[None]:
         waiting = self._waiting.get(name, 0)
         if waiting >= MAX_WAITING:
             raise BusyError(f"{waiting} asks of {name!r} are already waiting; try again in a moment")
-        self._waiting[name] = waiting + 1
+        self._waiting[name], ask = waiting + 1, object()
+        self._since[ask] = time.monotonic()
         try:
             async with self._locks.setdefault(name, asyncio.Lock()):
                 yield
         finally:
+            del self._since[ask]
             self._waiting[name] -= 1
             if not self._waiting[name]:
                 del self._waiting[name], self._locks[name]

@@ -41,10 +41,11 @@ def write_routes(studies: Studies, limits: Limits) -> APIRouter:
     async def ask(name: str, body: schemas.AskFor | None = None) -> Response:
         n, lease = (None, None) if body is None else (body.n, body.lease)
         if n is None:
-            return JSONResponse(wire.trial(await studies.ask(name, lease)))
+            (trial,) = await studies.ask(name, lease)
+            return JSONResponse(wire.trial(trial))
         if n > limits.trials:
             raise ObservationError(f"n={n}: this service gives at most {limits.trials} trials at once")
-        trials = [await studies.ask(name, lease) for _ in range(n)]
+        trials = await studies.ask(name, lease, n)
         return JSONResponse({"trials": [wire.trial(trial) for trial in trials]})
 
     @routes.post("/{name}/tell", response_model=schemas.Told, responses=UNKNOWN | CONFLICT, summary="What was measured")

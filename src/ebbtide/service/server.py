@@ -3,12 +3,15 @@
 import gc
 import ipaddress
 import logging.config
+import multiprocessing
 import os
 import socket
 import sys
+import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict
+from types import FrameType
 
 import uvicorn
 
@@ -23,6 +26,7 @@ from ebbtide.version import __version__
 IDLE_S = 75  # for which a connection without a request stays open
 SWITCH_S = 0.0005  # after which a thread yields to another: a flushed tell must not wait for a busy loop
 GRACE_S = 3  # for answers in progress and for streams, when the service stops
+STOP_S = 6.0  # after which it ends whatever is still at work; everything confirmed is on the disk by then
 
 
 def serve(
@@ -44,6 +48,7 @@ def serve(
             "secret, or serve on 127.0.0.1"
         )
     with _listening(host, port) as listener:
+        address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
         app = application(
             storage,
             token=token,
@@ -52,9 +57,8 @@ def serve(
             processes=processes or max(2, (os.cpu_count() or 2) - 1),
             limits=limits,
             access_log=access_log,
+            on_ready=lambda: _say(f"ebbtide serves {storage} at {address}  (Ctrl-C stops it)"),
         )
-        address = f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
-        _say(f"ebbtide serves {storage} at {address}  (Ctrl-C stops it)")
         sys.setswitchinterval(SWITCH_S)
         gc.collect()
         gc.freeze()  # what is here now stays; scanning it again would take as long as many tells
@@ -81,7 +85,23 @@ def _run(app: Recorder, listener: socket.socket, about: dict[str, object]) -> No
     if not logger.hasHandlers():  # unless whoever called us has said where the log goes
         logging.config.dictConfig(TO_STDERR)
     logger.info(line({"verb": "start", "version": __version__} | about))
-    uvicorn.Server(_config(app)).run([listener])
+    Server(_config(app)).run([listener])
+
+
+class Server(uvicorn.Server):
+    """Ends in time, whatever is still at work: a model, a stopped worker, a query, a database that is locked."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        last_resort = threading.Timer(STOP_S, _end_now)
+        last_resort.daemon = True
+        last_resort.start()
+        super().handle_exit(sig, frame)
+
+
+def _end_now() -> None:
+    for child in multiprocessing.active_children():
+        child.kill()
+    os._exit(1)  # without a word: who reads our log may be what we wait for
 
 
 def _config(app: Recorder) -> uvicorn.Config:

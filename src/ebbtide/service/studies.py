@@ -1,33 +1,41 @@
 """The studies of the service. They are changed in the writing thread only; models are worked on in other processes.
 
 ask:  writer (plan) → worker (step) → writer (commit)          tell:  writer
+
+After a few asks of other processes that came first, the writer keeps them waiting: writer (plan → worker → commit).
 """
 
 import asyncio
 import json
 import pickle
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ebbtide import wire
-from ebbtide.errors import ConfigurationError, StudyError, TrialError
+from ebbtide.errors import BusyError, ConfigurationError, EbbtideError, StudyError, TrialError
 from ebbtide.optimizer import Optimizer
 from ebbtide.records import Recommendation, Trial
 from ebbtide.service import workers
+from ebbtide.service.middleware import Limits
 from ebbtide.service.queues import AskQueues
 from ebbtide.service.reader import Reader
+from ebbtide.service.worker import Worker, compute_recommendation, compute_step
 from ebbtide.service.workers import Workers
 from ebbtide.service.writer import Writer
 from ebbtide.study.asks import Plan
 from ebbtide.study.definition import Definition
-from ebbtide.study.step import Step
 from ebbtide.study.storage import Storage
 
 T = TypeVar("T")
 MAX_DEFINITION = 1 << 16  # characters: it is in every list of studies, and its names are in every observation
 MAX_OPEN = 256  # studies kept in memory; the others are opened again when needed
+ANSWER_S = 25.0  # for an ask or a recommendation, whatever it waits for
+RACES = 2  # how often other processes may overtake an ask before it makes them wait
+ALONE_S = 5.0  # for which they may have to wait, and with them every tell
 
 
 @dataclass(frozen=True)
@@ -37,8 +45,8 @@ class OpenStudy:
 
 
 class Studies(Reader):
-    def __init__(self, url: str, processes: int, max_studies: int, max_width: int) -> None:
-        self.max_studies, self.max_width = max_studies, max_width
+    def __init__(self, url: str, processes: int, limits: Limits) -> None:
+        self.limits = limits
         self._storage = Storage.of(url, create=True)  # before the reader's: this one creates the file
         super().__init__(url)
         self._open: OrderedDict[str, OpenStudy] = OrderedDict()  # by name; used by the writing thread only
@@ -46,8 +54,22 @@ class Studies(Reader):
         self._workers = Workers(processes, workers.NICENESS)
         self._queues = AskQueues()
 
-    def warm_up(self) -> None:
-        self._workers.warm_up()
+    def start_workers(self) -> None:
+        self._workers.start()
+
+    @property
+    def workers_alive(self) -> int:
+        """How many workers can begin at once, or are at work."""
+        return self._workers.alive
+
+    @property
+    def workers_ready(self) -> bool:
+        return self._workers.alive == self._workers.processes
+
+    @property
+    def oldest_wait(self) -> float:
+        """Seconds since the oldest ask without an answer came; 0 if all are answered."""
+        return self._queues.oldest_wait
 
     def close(self) -> None:
         self._workers.close()
@@ -59,10 +81,10 @@ class Studies(Reader):
 
     def check_width(self, width: int) -> None:
         """To be called before a space is made: one with a million choices takes hours to check."""
-        if width > self.max_width:
+        if width > self.limits.width:
             raise ConfigurationError(
                 f"the space has {width} coordinates (a category counts one per choice), "
-                f"and this service accepts at most {self.max_width}"
+                f"and this service accepts at most {self.limits.width}"
             )
 
     async def create(self, name: str, definition: Definition) -> dict[str, Any]:
@@ -73,9 +95,10 @@ class Studies(Reader):
             )
 
         def make() -> None:
-            if len(self._storage.names()) >= self.max_studies:
+            if len(self._storage.names()) >= self.limits.studies:
                 raise StudyError(
-                    f"there are {self.max_studies} studies already, the most that this service keeps; delete one first"
+                    f"there are {self.limits.studies} studies already, the most that this service keeps; "
+                    "delete one first"
                 )
             self._storage.create(name, definition)
 
@@ -92,17 +115,32 @@ class Studies(Reader):
 
     # --- verbs --------------------------------------------------------------------------------------------
 
-    async def ask(self, name: str, lease: float | None) -> Trial:
+    async def ask(self, name: str, lease: float | None, n: int = 1) -> list[Trial]:
+        trials: list[Trial] = []
+        try:
+            async with _in_time():
+                while len(trials) < n:
+                    trials.append(await self._next_trial(name, lease))
+        except EbbtideError as error:
+            if not trials:
+                raise
+            made = ", ".join(trial.id for trial in trials)
+            raise type(error)(f"{error} (before that, {len(trials)} of {n} trials were made: {made})") from error
+        return trials
+
+    async def _next_trial(self, name: str, lease: float | None) -> Trial:
         async with self._queues.of(name):
-            trial = None
+            trial, lost = None, 0
             while trial is None:  # another process may have asked meanwhile
-                trial = await self._ask(name, lease)
+                ask = self._ask if lost < RACES else self._ask_alone
+                trial = await ask(name, lease)
+                lost += 1
         self.notifier.announce(name)
         return trial
 
     async def _ask(self, name: str, lease: float | None) -> Trial | None:
         def plan(study: OpenStudy) -> tuple[int, Plan, bytes]:
-            plan = study.optimizer._plan()
+            plan = self._plan(name, study)
             return study.number, plan, pickle.dumps(plan)
 
         def commit(study: OpenStudy) -> Trial | None:
@@ -111,8 +149,33 @@ class Studies(Reader):
             return study.optimizer._commit(planned, step, lease)
 
         number, planned, packed = await self._change(name, plan)
-        step: Step = await self._workers.do(workers.step, packed)
+        step = await self._workers.do(name, len(planned.engine.active), compute_step, packed)
         return await self._change(name, commit)
+
+    async def _ask_alone(self, name: str, lease: float | None) -> Trial | None:
+        """In one transaction, so that other processes wait. The worker is chosen first: nobody waits for that."""
+
+        def ask(study: OpenStudy, worker: Worker) -> Trial | None:
+            plan = self._plan(name, study)
+            step = worker.do(compute_step, pickle.dumps(plan), seconds=ALONE_S)
+            return study.optimizer._commit(plan, step, lease)
+
+        def with_worker(worker: Worker) -> Trial | None:
+            return self._submit(name, lambda study: ask(study, worker)).result()
+
+        return await self._workers.use(name, 0, with_worker)
+
+    def _plan(self, name: str, study: OpenStudy) -> Plan:
+        """An error if the model would be too large to be computed in time."""
+        plan = study.optimizer._plan()
+        capacity, size = study.optimizer.algorithm.staleness.capacity, len(plan.engine.active)
+        if size > self.limits.active and (capacity is None or capacity > self.limits.active):
+            raise ConfigurationError(
+                f"the algorithm of {name!r} keeps all of its {size} observations, and this service computes models of "
+                f'at most {self.limits.active}: create a study with an algorithm that forgets, such as "tide", or use '
+                "this one in a program of your own, with eb.Optimizer.open"
+            )
+        return plan
 
     async def tell(
         self,
@@ -132,12 +195,13 @@ class Studies(Reader):
         self.notifier.announce(name)
 
     async def recommend(self, name: str) -> Recommendation:
-        def pack(study: OpenStudy) -> tuple[bytes, float]:
-            plan = study.optimizer._plan()
-            return pickle.dumps(plan.engine), plan.now
+        def pack(study: OpenStudy) -> tuple[Plan, bytes]:
+            plan = self._plan(name, study)
+            return plan, pickle.dumps(plan.engine)
 
-        packed, now = await self._change(name, pack)
-        return await self._workers.do(workers.recommend, packed, now)
+        async with _in_time():
+            plan, packed = await self._change(name, pack)
+            return await self._workers.do(name, len(plan.engine.active), compute_recommendation, packed, plan.now)
 
     async def model(self, name: str) -> dict[str, Any]:
         def describe(study: OpenStudy) -> dict[str, Any]:
@@ -157,6 +221,9 @@ class Studies(Reader):
         return await asyncio.wrap_future(self._writer.submit(operation))
 
     async def _change(self, name: str, change: Callable[[OpenStudy], T]) -> T:
+        return await asyncio.wrap_future(self._submit(name, change))
+
+    def _submit(self, name: str, change: Callable[[OpenStudy], T]) -> "Future[T]":
         def by_our_clock(study: OpenStudy) -> T:
             if (clock := study.optimizer.definition.clock) != "SystemClock":
                 raise StudyError(
@@ -165,7 +232,7 @@ class Studies(Reader):
                 )
             return change(study)
 
-        return await self._write(lambda: self._with(name, by_our_clock))
+        return self._writer.submit(lambda: self._with(name, by_our_clock))
 
     def _with(self, name: str, use: Callable[[OpenStudy], T]) -> T:
         """An open study is not looked up: its optimizer notices a deletion when it catches up with the log.
@@ -191,3 +258,15 @@ class Studies(Reader):
         while len(self._open) > MAX_OPEN:
             self._open.popitem(last=False)
         return study
+
+
+@asynccontextmanager
+async def _in_time() -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(ANSWER_S):
+            yield
+    except TimeoutError:
+        raise BusyError(
+            f"there was no answer within {ANSWER_S:g} s: the machine is busy, the models of many studies are waiting, "
+            "or another process keeps the database locked; try again in a moment"
+        ) from None

@@ -15,7 +15,7 @@ from ebbtide.service.workers import Workers
 from ebbtide.study.storage import Storage
 
 Ts = TypeVarTuple("Ts")
-NICENESS = 15  # the models of asks have 10
+NICENESS = 10  # the models of asks have 5
 STUDY_KEPT_S = 0.5  # for viewers who come a moment later
 TRAIL_KEPT_S = 0.0  # each call computes a little more of it
 MAX_WAITING = 32  # views
@@ -59,8 +59,8 @@ class Viewer:
         self._workers = Workers(1, NICENESS)
         self._tasks: dict[Hashable, asyncio.Task[bytes]] = {}
 
-    def warm_up(self) -> None:
-        self._workers.warm_up()
+    def start(self) -> None:
+        self._workers.start()
 
     def close(self) -> None:
         self._workers.close()
@@ -78,7 +78,7 @@ class Viewer:
         if task is None:
             if sum(not each.done() for each in self._tasks.values()) >= MAX_WAITING:
                 raise BusyError(f"{MAX_WAITING} views are already being drawn; try again in a moment")
-            task = self._tasks[key] = asyncio.create_task(self._workers.do(view, *arguments))
+            task = self._tasks[key] = asyncio.create_task(self._workers.do("views", 0, view, *arguments))
             task.add_done_callback(lambda done: self._done(key, done, kept_s))
         return await asyncio.shield(task)  # others may be waiting for it, too
 
