@@ -4,17 +4,29 @@ import asyncio
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ebbtide import wire
 from ebbtide.records import Trial
 from ebbtide.service.queues import Notifier
 from ebbtide.service.viewer import Viewer
-from ebbtide.study.storage import Page, Storage, Summary
+from ebbtide.study.storage import Storage, Summary
 from ebbtide.study.tells import asked_under
 
 T = TypeVar("T")
-PAGE_CHARACTERS = 1 << 24  # of a page: observations with long names and choices come fewer at a time
+# Observations with long names and choices come fewer at a time.
+PAGE_CHARACTERS = 1 << 24  # of a page
+SLICE_CHARACTERS = 1 << 17  # of a slice: what is read, and kept until its client takes it
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Some lines of a page, as JSON; where the next ones begin, if there are more; how many of them the page holds."""
+
+    lines: bytes
+    next: int | None
+    left: int
 
 
 class Reader:
@@ -41,12 +53,16 @@ class Reader:
     async def trial(self, name: str, trial_id: str) -> Trial:
         return await self.read(lambda storage: asked_under(storage.log(name), trial_id))
 
-    async def page(self, name: str, start: int, limit: int, active: bool | None) -> Page:
-        def page(storage: Storage) -> Page:
-            room = PAGE_CHARACTERS // len(json.dumps(storage.log(name).definition["space"]))
-            return storage.page(name, start, max(1, min(limit, room)), active)
+    async def slice(self, name: str, start: int, limit: int, active: bool | None) -> Slice:
+        """The beginning of a page: the whole page may be much longer than what can be kept for a slow client."""
 
-        return await self.read(page)
+        def read(storage: Storage) -> Slice:
+            whole = lines_within(PAGE_CHARACTERS, storage, name, limit)
+            page = storage.page(name, start, lines_within(SLICE_CHARACTERS, storage, name, whole), active)
+            lines = ",".join(as_json(wire.observation(line, observation)) for line, observation in page.observations)
+            return Slice(lines.encode(), page.next, whole - len(page.observations))
+
+        return await self.read(read)
 
     async def check(self) -> None:
         """An error unless the studies can be read."""
@@ -54,3 +70,13 @@ class Reader:
 
     async def read(self, query: Callable[[Storage], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, query, self._read_only)
+
+
+def lines_within(characters: int, storage: Storage, name: str, most: int) -> int:
+    """How many observations of a study are about so many characters of JSON; one at least."""
+    return max(1, min(most, characters // len(json.dumps(storage.log(name).definition["space"]))))
+
+
+def as_json(value: object) -> str:
+    """As in every other answer of the service."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
