@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 .DEFAULT_GOAL := help
 .PHONY: help demo quick lint format test coverage test-slow test-minimum test-python test-browser test-integrations \
   docs dist chaos perf perf-botorch perf-optuna perf-long perf-field perf-variants perf-inference perf-values \
-  perf-caution perf-sparse perf-pace perf-service perf-resume perf-dashboard perf-live test-systems soak clean
+  perf-caution perf-sparse perf-pace perf-service perf-resume perf-unread perf-dashboard perf-live test-systems soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
@@ -111,6 +111,9 @@ perf-service: .venv/.installed ## 32 clients on 8 studies of one service: how lo
 
 perf-resume: .venv/.installed ## how long it takes to open a stored study
 	$(BIN)/python perf/resume.py
+
+perf-unread: .venv/.installed ## 1,000 clients that do not read: how are others served, and how much memory does it take?
+	$(BIN)/python perf/unread.py
 
 perf-dashboard: .venv/.browser ## the dashboard in Chromium with a study of 100,000 observations
 	$(BIN)/python perf/dashboard.py

@@ -91,12 +91,21 @@ def test_a_new_connection_displaces_the_one_that_has_kept_the_service_waiting_lo
     assert crowd.count("open_connections") == PER_ADDRESS
 
 
-def test_a_connection_that_was_used_since_has_not_waited_longest(crowd):
+def test_of_idle_connections_the_one_that_was_not_used_for_longest_is_displaced(crowd):
     first, second, third = (crowd.connect() for _ in range(PER_ADDRESS))
-    assert is_served(first)
+    assert all(map(is_served, (first, second, third, first)))
     assert is_served(crowd.connect())
     assert was_ended(second)
     assert all(map(is_served, (first, third)))
+
+
+@pytest.mark.parametrize("sent", [b"", HALF_A_HEAD, HALF_A_BODY], ids=["nothing", "half a head", "half a body"])
+def test_connections_that_keep_the_service_waiting_do_not_displace_one_that_is_used_now_and_then(crowd, sent):
+    used = crowd.connect()
+    for _ in range(2 * PER_ADDRESS):
+        assert is_served(used)
+        crowd.connect(sent=sent)
+    assert is_served(used)
 
 
 def test_a_connection_that_the_service_works_for_is_never_displaced_and_others_are_refused(crowd):

@@ -1,12 +1,17 @@
 """How many connections there may be, and which of them gives way to a new one.
 
-A connection waits for its client while a request has not arrived completely, while an answer is not taken, and between
-requests. When there are as many connections as there may be, the one that has waited longest is ended: clients that do
-not send or do not read cannot keep others out. Only if the service itself is at work for all of them, a new one is
-refused.
+| a connection | when                                                              | gives way                         |
+|--------------|-------------------------------------------------------------------|-----------------------------------|
+| is owed      | a request has not arrived completely, or an answer is not taken   | first                             |
+| idles        | between requests                                                  | if there are no others            |
+| works        | its client waits for the service                                  | never; a new one is refused       |
+
+So clients that do not send or do not read cannot keep others out. Of several, the one that has been so longest goes.
 """
 
 from collections import Counter
+from collections.abc import Container
+from itertools import chain
 from typing import Protocol
 
 
@@ -18,8 +23,9 @@ class Admission:
     def __init__(self, most: int, most_per_address: int) -> None:
         self.most, self.most_per_address = most, most_per_address
         self._open: dict[Connection, str] = {}  # with their addresses
-        self._waiting: dict[Connection, str] = {}  # those that wait for their clients; the longest wait comes first
         self._per_address: Counter[str] = Counter()
+        self._owed: dict[Connection, None] = {}  # the longest first
+        self._idle: dict[Connection, None] = {}
 
     def admit(self, connection: Connection, address: str) -> bool:
         """Whether there is room for it, or has been made."""
@@ -32,32 +38,36 @@ class Admission:
         if has_room:
             self._open[connection] = address
             self._per_address[address] += 1
-            self.waits(connection)
+            self._owed[connection] = None
         return has_room
 
     def leave(self, connection: Connection) -> None:
         address = self._open.pop(connection, None)
         if address is None:
             return  # it was refused, or has given way
-        self._waiting.pop(connection, None)
+        self.works(connection)
         self._per_address[address] -= 1
         if not self._per_address[address]:
             del self._per_address[address]
 
-    def waits(self, connection: Connection) -> None:
-        """From now on it waits for its client."""
-        self._waiting.pop(connection, None)
+    def is_owed(self, connection: Connection) -> None:
+        self.works(connection)
         if connection in self._open:
-            self._waiting[connection] = self._open[connection]
+            self._owed[connection] = None
+
+    def idles(self, connection: Connection) -> None:
+        self.works(connection)
+        if connection in self._open:
+            self._idle[connection] = None
 
     def works(self, connection: Connection) -> None:
-        """From now on its client waits for us."""
-        self._waiting.pop(connection, None)
+        self._owed.pop(connection, None)
+        self._idle.pop(connection, None)
 
-    def _make_room(self, addresses: "list[str] | Counter[str]") -> bool:
-        longest = next((each for each, address in self._waiting.items() if address in addresses), None)
-        if longest is None:
+    def _make_room(self, addresses: Container[str]) -> bool:
+        found = next((each for each in chain(self._owed, self._idle) if self._open[each] in addresses), None)
+        if found is None:
             return False
-        self.leave(longest)
-        longest.give_way()
+        self.leave(found)
+        found.give_way()
         return True

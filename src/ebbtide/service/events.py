@@ -47,7 +47,7 @@ class Streams:
             yield "retry: 1000\n\n"
             while own in self._open:
                 try:
-                    events, cursor, more = await reader.read(partial(_since, name=name, since=cursor))
+                    events, cursor, more = await reader.read_much(partial(_since, name=name, since=cursor))
                 except EbbtideError:
                     return  # it was deleted, or cannot be read now: a client that comes back is told which
                 if events:

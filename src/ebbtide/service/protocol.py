@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import socket
+import struct
+import sys
 from http import HTTPStatus
 from typing import ClassVar
 
@@ -14,6 +17,7 @@ from ebbtide.service.recorder import Recorder
 HEAD_S = 30  # for the head of a request to arrive
 MAX_HEAD = 1 << 16  # bytes of it
 WRITE_S = 30.0  # for a client to take what was written: a chunk, or less (`service/chunks.py`)
+RESET = struct.pack("hh" if sys.platform == "win32" else "ii", 1, 0)  # linger, for no time
 MAX_PIPELINED = 128  # requests that wait until those before them on the same connection are answered
 
 
@@ -57,6 +61,8 @@ class HttpProtocol(HttpToolsProtocol):
         self._abort("displaced", "there were too many connections, and it had waited for its client longest")
 
     def _abort(self, why: str, reason: str) -> None:
+        # With a reset: otherwise the system would keep what was not read, and try to send it, for minutes.
+        self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
         self.transport.abort()
         self.recorder.ended(why, reason, self.client[0] if self.client else None)
 
@@ -87,6 +93,8 @@ class HttpProtocol(HttpToolsProtocol):
             raise ValueError("too many requests in a row")  # so that the rest is not parsed
         super().on_message_begin()
         self._in_head = True
+        if self.cycle is None or self.cycle.response_complete:
+            self.admission.is_owed(self)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._in_head:  # a trailer, after the body, is not a header
@@ -116,13 +124,12 @@ class HttpProtocol(HttpToolsProtocol):
         super().pause_writing()
         self._have_written()
         self._write_deadline = self.loop.call_later(WRITE_S, self._end_unread)
-        self.admission.waits(self)
+        self.admission.is_owed(self)
 
     def resume_writing(self) -> None:
         super().resume_writing()
         self._have_written()
-        if self.cycle is not None and not self.cycle.response_complete:
-            self.admission.works(self)
+        self._settle()
 
     def _have_written(self) -> None:
         if self._write_deadline is not None:
@@ -136,8 +143,15 @@ class HttpProtocol(HttpToolsProtocol):
         if self.pipeline:
             self._at_work = self.pipeline[-1][0]
         super().on_response_complete()
-        if self.cycle.response_complete:
-            self.admission.waits(self)
+        if not self.flow.write_paused:
+            self._settle()
+
+    def _settle(self) -> None:
+        """What was written has been taken."""
+        if self.cycle is None or self.cycle.response_complete:
+            self.admission.idles(self)
+        else:
+            self.admission.works(self)
 
     def _refuse(self, status: int, message: str) -> None:
         phrase = HTTPStatus(status).phrase

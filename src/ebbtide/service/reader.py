@@ -1,4 +1,4 @@
-"""Everything that only reads: lists and pages over a connection of its own, views from a process of their own."""
+"""Everything that only reads: lists and pages over connections of their own, views from a process of their own."""
 
 import asyncio
 import json
@@ -31,15 +31,15 @@ class Slice:
 
 class Reader:
     def __init__(self, url: str) -> None:
-        self._read_only = Storage.of(url, read_only=True)
-        self._thread = ThreadPoolExecutor(1, "reader")
+        self._short = Thread(url, "reader")
+        self._long = Thread(url, "pages")
         self.viewer = Viewer(url)
         self.notifier = Notifier()
 
     def close(self) -> None:
         self.viewer.close()
-        self._thread.shutdown()
-        self._read_only.close()
+        self._short.close()
+        self._long.close()
 
     async def studies(self) -> list[dict[str, Any]]:
         return [wire.study(summary) for summary in await self.summaries()]
@@ -62,14 +62,33 @@ class Reader:
             lines = ",".join(as_json(wire.observation(line, observation)) for line, observation in page.observations)
             return Slice(lines.encode(), page.next, whole - len(page.observations))
 
-        return await self.read(read)
+        return await self.read_much(read)
 
     async def check(self) -> None:
         """An error unless the studies can be read."""
         await self.read(lambda storage: storage.names())
 
     async def read(self, query: Callable[[Storage], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, query, self._read_only)
+        return await self._short.do(query)
+
+    async def read_much(self, query: Callable[[Storage], T]) -> T:
+        """Whoever reads little does not wait for those who read much."""
+        return await self._long.do(query)
+
+
+class Thread:
+    """A thread that reads, over a connection to the database of its own."""
+
+    def __init__(self, url: str, name: str) -> None:
+        self._storage = Storage.of(url, read_only=True)
+        self._pool = ThreadPoolExecutor(1, name)
+
+    async def do(self, query: Callable[[Storage], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, query, self._storage)
+
+    def close(self) -> None:
+        self._pool.shutdown()
+        self._storage.close()
 
 
 def lines_within(characters: int, storage: Storage, name: str, most: int) -> int:
