@@ -3,6 +3,7 @@
 import contextlib
 import json
 import re
+import signal
 import socket
 import time
 from pathlib import Path
@@ -138,6 +139,17 @@ def test_event_streams_that_nobody_reads_do_not_keep_others_out(server):
         with server.connect() as talk:
             assert talk.say(server.request("GET", EVENTS, Last_Event_ID="0.0"), head_only=True).status == 200
             assert b"retry: 1000\n" in [talk.stream.readline() for _ in range(2)]
+
+
+def test_clients_that_do_not_read_are_no_error_when_the_service_stops(tmp_path):
+    with served(tmp_path) as running:
+        assert running.call("POST", "/studies", {"name": "long", "space": SPACE}).status == 201
+        with unread(running, STATIC, 3) as asking, unread(running, EVENTS, 3) as streams:
+            for connection in (*asking, *streams):
+                assert connection.recv(12) == b"HTTP/1.1 200"
+            running.process.terminate()
+            assert running.process.wait(PATIENCE_S) == -signal.SIGTERM
+        assert " ERROR " not in running.log
 
 
 # --- few descriptors --------------------------------------------------------------------------------------------------

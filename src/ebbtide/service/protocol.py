@@ -17,6 +17,7 @@ from ebbtide.service.recorder import Recorder
 HEAD_S = 30  # for the head of a request to arrive
 MAX_HEAD = 1 << 16  # bytes of it
 WRITE_S = 30.0  # for a client to take what was written: a chunk, or less (`service/chunks.py`)
+STOP_S = 2.0  # the same, when the service stops: less than server.GRACE_S, after which requests are cancelled
 RESET = struct.pack("hh" if sys.platform == "win32" else "ii", 1, 0)  # linger, for no time
 MAX_PIPELINED = 128  # requests that wait until those before them on the same connection are answered
 
@@ -130,6 +131,15 @@ class HttpProtocol(HttpToolsProtocol):
         super().resume_writing()
         self._have_written()
         self._settle()
+
+    def shutdown(self) -> None:
+        super().shutdown()
+        self.loop.call_later(STOP_S, self._stop_answer)
+
+    def _stop_answer(self) -> None:
+        """A stream, or an answer that its client takes too slowly."""
+        if self._at_work is not None and self._at_work.response_started and not self.transport.is_closing():
+            self.transport.abort()
 
     def _have_written(self) -> None:
         if self._write_deadline is not None:

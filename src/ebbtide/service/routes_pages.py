@@ -35,6 +35,7 @@ def is_public(method: str, path: str) -> bool:
 
 def page_routes(reader: Reader, mode: assets.Mode) -> APIRouter:
     routes = APIRouter(include_in_schema=False)  # views may change with the page
+    files: dict[str, assets.Asset] = {}
 
     @routes.get("/")
     @routes.get("/view/{name}")
@@ -44,7 +45,9 @@ def page_routes(reader: Reader, mode: assets.Mode) -> APIRouter:
 
     @routes.get("/static/{name}")
     async def static(request: Request, name: str) -> Response:
-        asset = (await asyncio.to_thread(assets.assets)).get(name)
+        if not files:
+            files.update(await asyncio.to_thread(assets.assets))
+        asset = files.get(name)
         if asset is None:
             raise HTTPException(404)
         headers = {"Cache-Control": FOREVER if "v" in request.query_params else "no-cache"}

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Header, Path, Query, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from ebbtide import wire
@@ -49,7 +49,7 @@ def read_routes(reader: Reader, limits: Limits) -> APIRouter:
         return StreamingResponse(_page(reader, name, active, first), media_type="application/json")
 
     @routes.get("/{name}/trials/{trial_id}", response_model=schemas.Trial, responses=UNKNOWN, summary="One trial")
-    async def trial(name: str, trial_id: str) -> Response:
+    async def trial(name: str, trial_id: Annotated[str, Path(examples=["0"])]) -> Response:
         return JSONResponse(wire.trial(await reader.trial(name, trial_id)))
 
     streams = events.Streams(limits.streams)
