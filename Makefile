@@ -3,6 +3,7 @@ PYTHON ?= python3
 JOBS ?= 2# test processes
 T ?=# what to test: a folder, a file or one test, e.g. T=tests/gp
 ALL ?=# of `make test-minimum`: ALL=1 runs the slow tests, too
+N ?= 1000000# of `make fuzz`: how many requests
 PY ?= python3.13# of `make test-python`
 PYTHONS ?=# of `make dist`: all of these must be there; by default those that are found
 TAG ?=# of `make dist`: the tag to release, e.g. v0.1.0
@@ -17,8 +18,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo quick lint format test coverage test-slow test-minimum test-python test-browser test-integrations \
-  docs dist chaos perf perf-botorch perf-optuna perf-long perf-field perf-variants perf-inference perf-values \
-  perf-caution perf-sparse perf-pace perf-service perf-worst perf-resume perf-dashboard perf-live test-systems soak clean
+  docs dist chaos fuzz perf perf-botorch perf-optuna perf-long perf-field perf-variants perf-inference perf-values \
+  perf-caution perf-sparse perf-pace perf-service perf-worst perf-resume perf-unread perf-dashboard perf-live \
+  test-systems soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
@@ -73,6 +75,9 @@ dist: .venv/.installed .venv-dist/.installed ## build the wheel and the sdist in
 chaos: .venv/.installed ## a service killed 1,000 times while clients ask and tell: is everything confirmed there, once?
 	$(BIN)/python -W ignore perf/chaos.py --kills 1000
 
+fuzz: .venv/.installed ## generated requests, a million unless N=... says otherwise: does the service fail or grow? Goes on if interrupted
+	$(BIN)/python -W ignore perf/fuzz.py --requests $(N)
+
 perf: .venv-perf/.installed ## speed beside the peers, measured in one run
 	$(PERF)/python perf/peers.py
 
@@ -114,6 +119,9 @@ perf-worst: .venv/.installed ## the service in trouble: how long until an ask is
 
 perf-resume: .venv/.installed ## how long it takes to open a stored study
 	$(BIN)/python perf/resume.py
+
+perf-unread: .venv/.installed ## 1,000 clients that do not read: how are others served, and how much memory does it take?
+	$(BIN)/python perf/unread.py
 
 perf-dashboard: .venv/.browser ## the dashboard in Chromium with a study of 100,000 observations
 	$(BIN)/python perf/dashboard.py

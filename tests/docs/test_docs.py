@@ -21,7 +21,7 @@ from helpers.serving import served
 import ebbtide as eb
 from ebbtide.cli.commands import ebbtide
 from ebbtide.guards import Guard
-from ebbtide.service import Limits, middleware, protocol, server, workers
+from ebbtide.service import Limits, chunks, descriptors, middleware, protocol, server, workers
 from ebbtide.service.studies import ANSWER_S, MAX_DEFINITION
 from ebbtide.service.worker import Bounds
 
@@ -253,7 +253,9 @@ def test_the_service_page_has_the_limits_of_the_code():
     assert protocol.HEAD_S == middleware.BODY_S
     sentence = (
         f"{kib:g} KiB of headers and a body of {mib:g} MiB, each within {middleware.BODY_S:g} s; "
-        f"{limits.rate:,.0f} requests per second from one address and {limits.at_once:,} at once; "
+        f"{limits.connections:,} connections, of them {limits.connections_per_address:,} from one address; "
+        f"{limits.rate:,.0f} requests per second from one address, and {protocol.MAX_PIPELINED} in a row before the "
+        f"first is answered; "
         f"{limits.studies:,} studies, each with a definition of at most {MAX_DEFINITION:,} characters and "
         f"{limits.width} coordinates (a category has one per choice); {limits.trials} trials per ask; "
         f"{limits.streams} event streams."
@@ -270,6 +272,8 @@ def test_the_service_page_has_the_limits_of_the_code():
     assert f"(`nice` {workers.NICENESS})" in page
     assert f"Requests in progress have {server.GRACE_S} s" in page
     assert f"more than {limits.active:,} observations" in text("docs/limitations.md")
+    assert f"{chunks.CHUNK / 2**10:g} KiB within {protocol.WRITE_S:g} s" in page
+    assert f"it needs {descriptors.OWN} for itself" in page
 
 
 OPTIONS = [

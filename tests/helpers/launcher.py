@@ -1,15 +1,31 @@
 """The `ebbtide` command for tests that serve: fewer processes, none of them at a low priority.
 
 Tests keep all cores busy, and a worker that yields to everything else would make each of them wait for it.
+
+Environment variables shorten what a test would have to wait for, and lower the limits of the system: WRITE_S, and
+SOFT_FILES and HARD_FILES for descriptors.
 """
 
+import os
 from functools import partial
 
 from ebbtide import service
 from ebbtide.cli import main
-from ebbtide.service import app, viewer, workers
+from ebbtide.service import app, protocol, viewer, workers
+
+
+def limit_files() -> None:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    hard = int(os.environ.get("HARD_FILES", hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(int(os.environ.get("SOFT_FILES", soft)), hard), hard))
+
 
 if __name__ == "__main__":
+    if {"SOFT_FILES", "HARD_FILES"} & os.environ.keys():
+        limit_files()
+    protocol.WRITE_S = float(os.environ.get("WRITE_S", protocol.WRITE_S))
     workers.NICENESS = viewer.NICENESS = 0
     app.VIEWER_AFTER_S = 3600.0  # the viewer's process starts with the first view
     app.WORKERS_AFTER_S, app.READY_S = 0.5, 0.0  # few tests need a worker

@@ -2,11 +2,10 @@
 
 import contextlib
 import socket
-import threading
 
 import pytest
-import uvicorn
 from helpers.serving import PATIENCE_S, TOKEN, chunked, request
+from helpers.speaking import speaking
 
 from ebbtide.service import protocol
 
@@ -260,21 +259,15 @@ def test_a_body_is_never_taken_for_a_request(server, untouched):
 
 @pytest.fixture(scope="module")
 def impatient():
-    """A server in a thread with the service's protocol, which waits only a moment for a head; its port."""
+    """A server with the service's protocol, which waits only a moment for a head; its port."""
 
     async def app(scope, receive, send):
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0")]})
         await send({"type": "http.response.body", "body": b""})
 
-    with pytest.MonkeyPatch.context() as patch, socket.create_server(("127.0.0.1", 0)) as listening:
+    with pytest.MonkeyPatch.context() as patch, speaking(app) as (port, _):
         patch.setattr(protocol, "HEAD_S", 0.1)
-        config = uvicorn.Config(app, http=protocol.HttpProtocol, lifespan="off", log_config=None, ws="none")
-        running = uvicorn.Server(config)
-        thread = threading.Thread(target=running.run, args=([listening],))
-        thread.start()
-        yield listening.getsockname()[1]
-        running.should_exit = True
-        thread.join()
+        yield port
 
 
 @pytest.mark.parametrize("after_one", [False, True], ids=["at first", "after a request"])

@@ -7,10 +7,24 @@ import json
 import random
 import select
 from collections import Counter
-from typing import Any
 from urllib.parse import quote
 
 import pytest
+from helpers.fuzzing import (
+    BODIES,
+    MUTATIONS,
+    NAMES,
+    NEW,
+    PARAMS,
+    PLACES,
+    SPACE,
+    Seen,
+    prepare,
+    replaced,
+    samples,
+    send_raw,
+    truncated,
+)
 from helpers.serving import served
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,16 +32,6 @@ from hypothesis import strategies as st
 pytestmark = pytest.mark.slow
 
 MIB = 1 << 20
-SPACE = {
-    "power": {"type": "float", "low": 1.26, "high": 316.0, "log": True},
-    "width": {"type": "int", "low": 1, "high": 8},
-    "codec": {"type": "categorical", "choices": ["a", "b"]},
-}
-PARAMS = {"power": 10.0, "width": 3, "codec": "b"}
-NEW = {"name": "new", "space": SPACE, "direction": "maximize", "algorithm": "random", "seed": 1, "n_initial": 4}
-TELL = {"params": PARAMS, "value": 1.5, "failed": False, "time": 1.7e9, "idempotency_key": "k"}
-ASK = {"n": 2, "lease": 10.0}
-BODIES: dict[str, dict[str, Any]] = {"/studies": NEW, "/studies/edge-0/tell": TELL, "/studies/edge-0/ask": ASK}
 
 
 @pytest.fixture(scope="module")
@@ -40,18 +44,8 @@ def server(tmp_path_factory):
 def studies(server):
     """Three studies that every test finds, whatever the one before has deleted."""
     found = {study["name"] for study in server.call("GET", "/studies").json["studies"]}
-    for name in {"edge-0", "edge-1", "edge-2"} - found:
-        _prepare(server, name)
-
-
-def _prepare(server, name):
-    """A study with a few asks and tells."""
-    made = server.call("POST", "/studies", {"name": name, "space": SPACE, "algorithm": "random", "seed": 1})
-    assert made.status in (201, 409)
-    for value in (1.0, 2.0, None):
-        trial = server.call("POST", f"/studies/{name}/ask", {}).json
-        told = {"id": trial["id"], "value": value, "failed": value is None}
-        assert server.call("POST", f"/studies/{name}/tell", told).status == 200
+    for name in set(NAMES) - found:
+        prepare(server, name)
 
 
 def check(answer):
@@ -201,33 +195,11 @@ SCALARS = st.none() | st.booleans() | NUMBERS | TEXT
 JSON = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3))
 
 
-def _places(value, path=()):
-    """The paths of all values in a body."""
-    yield path
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _places(inner, (*path, key))
-    if isinstance(value, list):
-        for index, inner in enumerate(value):
-            yield from _places(inner, (*path, index))
-
-
-def _replaced(value, path, new):
-    if not path:
-        return new
-    copy = value.copy()
-    copy[path[0]] = _replaced(value[path[0]], path[1:], new)
-    return copy
-
-
-PLACES = [(path, place) for path, body in BODIES.items() for place in _places(body)]
-
-
 @settings(max_examples=250)
 @given(where=st.sampled_from(PLACES), junk=JSON, extra=st.booleans())
 def test_a_body_may_hold_anything_anywhere(server, where, junk, extra):
     path, place = where
-    body = _replaced(BODIES[path], place, junk)
+    body = replaced(BODIES[path], place, junk)
     if extra and isinstance(body, dict):
         body = body | {"extra": junk}
     answer = server.call("POST", path, body)
@@ -260,51 +232,6 @@ def test_a_path_and_a_query_may_hold_anything(server, path, name, query):
 # --- invalid HTTP ------------------------------------------------------------------------------------------------
 
 
-def _samples(server):
-    """Valid requests."""
-    return [
-        server.request("GET", "/healthz"),
-        server.request("GET", "/studies/edge-2/observations?start=0&limit=2"),
-        server.request("POST", "/studies/edge-2/ask", {"n": 1}),
-        server.request("POST", "/studies/edge-2/tell", {"params": PARAMS, "value": 1.0}, Idempotency_Key="again"),
-        server.request("POST", "/studies", NEW | {"name": "mutant"}),
-        server.request("DELETE", "/studies/mutant"),
-    ]
-
-
-def _truncated(rng, data):
-    return data[: rng.randrange(len(data))]
-
-
-def _flipped(rng, data):
-    changed = bytearray(data)
-    for _ in range(rng.randint(1, 3)):
-        changed[rng.randrange(len(changed))] = rng.randrange(rng.choice([32, 128, 256]))
-    return bytes(changed)
-
-
-def _inserted(rng, data):
-    at = rng.randrange(len(data))
-    odd = [b"\0", b"\r", b"\n", b"\r\n\r\n", b"\xff" * 9, b" " * 99, b":", b"%", b"Host: evil\r\n", rng.randbytes(20)]
-    return data[:at] + rng.choice(odd) + data[at:]
-
-
-def _reordered(rng, data):
-    lines = data.split(b"\r\n")
-    rng.shuffle(lines)
-    return b"\r\n".join(lines)
-
-
-def _duplicated(rng, data):
-    lines = data.split(b"\r\n")
-    lines.insert(rng.randrange(len(lines)), rng.choice(lines))
-    return b"\r\n".join(lines)
-
-
-def _spliced(rng, data):
-    return _truncated(rng, data) + data[rng.randrange(len(data)) :]
-
-
 def _answer(server, data, wait):
     """The answer to bytes that may be incomplete: a server that waits for more learns that there is none."""
     with server.connect() as talk:
@@ -314,19 +241,16 @@ def _answer(server, data, wait):
         return talk.hear()
 
 
-MUTATIONS = [_truncated, _flipped, _inserted, _reordered, _duplicated, _spliced]
-
-
-@pytest.mark.parametrize("mutate", MUTATIONS, ids=lambda mutate: mutate.__name__.strip("_"))
+@pytest.mark.parametrize("mutate", MUTATIONS, ids=lambda mutate: mutate.__name__)
 def test_a_damaged_request_is_answered_or_refused(server, mutate):
     rng = random.Random(mutate.__name__)
-    samples = _samples(server)
+    valid = samples(server)
     seen = Counter()
     for _ in range(80):
-        answer = _answer(server, mutate(rng, rng.choice(samples)), 0.0 if mutate is _truncated else 0.05)
+        answer = _answer(server, mutate(rng, rng.choice(valid)), 0.0 if mutate is truncated else 0.05)
         check(answer)
         seen[answer.status] += 1
-    assert seen.keys() == {None} if mutate is _truncated else len(seen) > 1, seen
+    assert seen.keys() == {None} if mutate is truncated else len(seen) > 1, seen
     assert server.alive()
 
 
@@ -352,6 +276,16 @@ def test_requests_in_a_row_are_answered_in_that_order(server):
         paths = ["/healthz", "/nowhere", "/studies/edge-1", "/studies/nobody", "/metrics"] * 20
         talk.send(b"".join(server.request("GET", path) for path in paths))
         assert [talk.hear().status for _ in paths] == [200, 404, 200, 404, 200] * 20
+
+
+def test_generated_requests_are_answered_or_refused(server):
+    """The same as in `make fuzz`, only fewer."""
+    seen = Seen()
+    send_raw(server, random.Random(20240523), 1000, seen)
+    assert not seen.wrong
+    assert seen.requests == 1000
+    assert {200, 201, 204, 400, 404, 409, 422} < seen.statuses.keys()
+    assert server.alive()
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------
@@ -387,7 +321,7 @@ def test_memory_stays_level_however_much_is_asked_and_refused(server):
         pytest.skip("there is no /proc to read it from")
     for study in server.call("GET", "/studies").json["studies"]:  # which /metrics would list each time
         assert server.call("DELETE", f"/studies/{quote(study['name'], safe='')}").status == 204
-    _prepare(server, "level")
+    prepare(server, "level")
     rng = random.Random(20240523)
     _wear(server, rng, 25)
     _wear(server, rng, 25)

@@ -1,6 +1,7 @@
 """The limits of the service, in this process."""
 
 import asyncio
+import itertools
 import json
 
 import pytest
@@ -12,7 +13,7 @@ from ebbtide.service import studies as studies_module
 
 SPACE = {"x": {"type": "float", "low": 0.0, "high": 1.0}}
 
-LIMITS = service.Limits(rate=0.5, at_once=8, studies=6, width=10, trials=3, active=100, streams=4)
+LIMITS = service.Limits(rate=0.5, studies=6, width=10, trials=3, active=100, streams=4)
 
 
 @pytest.fixture(scope="module")
@@ -128,66 +129,73 @@ def test_a_page_holds_fewer_observations_if_they_are_long_and_none_is_left_out(d
     assert len(direct.call("GET", f"{path}/observations").json["observations"]) == 1
 
 
-def test_only_so_many_streams_are_open_at_once_and_each_that_ends_makes_room(direct, studies):
+def test_only_so_many_streams_are_open_at_once_and_one_more_ends_the_oldest(direct, studies):
     path = f"/studies/{studies[0]}/events"
 
-    async def all_at_once(count):
-        gone = asyncio.Event()
-        begun, statuses = asyncio.Semaphore(0), []
+    async def listener(ended, number):
+        async def reads():
+            if next(times) == 0:
+                return {"type": "http.request", "body": b"", "more_body": False}
+            await gone.wait()
+            return {"type": "http.disconnect"}
 
-        def listener():
-            first = True
+        async def hears(message):
+            if message["type"] == "http.response.start":
+                begun.set_result(message["status"])
+            elif not message.get("more_body"):
+                ended.append(number)
 
-            async def reads():
-                nonlocal first
-                if first:
-                    first = False
-                    return {"type": "http.request", "body": b"", "more_body": False}
-                await gone.wait()
-                return {"type": "http.disconnect"}
+        times, gone, begun = itertools.count(), asyncio.Event(), asyncio.Future()
+        task = asyncio.create_task(direct.request("GET", path, receive=reads, send=hears))
+        assert await begun == 200
+        return task, gone
 
-            async def hears(message):
-                if message["type"] == "http.response.start":
-                    statuses.append(message["status"])
-                    begun.release()
-
-            return direct.request("GET", path, receive=reads, send=hears)
-
-        tasks = [asyncio.create_task(listener()) for _ in range(count)]
-        for _ in tasks:
-            await begun.acquire()
-        gone.set()
-        await asyncio.gather(*tasks)
-        return statuses
+    async def one_after_the_other(count):
+        ended = []
+        streams = [await listener(ended, number) for number in range(count)]
+        while len(ended) < count - LIMITS.streams:
+            await asyncio.sleep(0.05)
+        for _, gone in streams:
+            gone.set()
+        await asyncio.gather(*(task for task, _ in streams))
+        return ended
 
     for _ in range(2):
-        statuses = direct.run(all_at_once(2 * LIMITS.streams))
-        assert sorted(statuses) == [200] * LIMITS.streams + [503] * LIMITS.streams
+        assert sorted(direct.run(one_after_the_other(3 * LIMITS.streams))) == list(range(2 * LIMITS.streams))
 
 
-def test_a_refused_stream_takes_no_room(direct, studies):
-    for _ in range(2 * LIMITS.streams):
-        assert direct.call("GET", "/studies/nobody/events").status == 404
-    test_only_so_many_streams_are_open_at_once_and_each_that_ends_makes_room(direct, studies)
+def test_a_page_that_is_read_in_slices_is_one_page(direct, studies, monkeypatch):
+    path = f"/studies/{studies[0]}"
+    for value in range(7):
+        assert direct.call("POST", f"{path}/tell", {"params": {"x": 0.5}, "value": value}).status == 200
+    pages = ["start=0", "start=2&limit=3", "start=2&limit=5", "start=2&active=true", "start=7", "active=false"]
+    whole = [direct.call("GET", f"{path}/observations", query=page).json for page in pages]
+    space = len(json.dumps(direct.call("GET", path).json["space"]))
+    for lines in (1, 2, 3):
+        monkeypatch.setattr(reader, "SLICE_CHARACTERS", lines * space)
+        assert [direct.call("GET", f"{path}/observations", query=page).json for page in pages] == whole
 
 
-def test_only_so_many_requests_are_handled_at_once(direct):
-    async def crowd():
-        waits = asyncio.Event()
+def test_a_page_ends_early_if_its_study_is_deleted_meanwhile(direct, studies, monkeypatch):
+    path = f"/studies/{studies[0]}"
+    for value in range(3):
+        assert direct.call("POST", f"{path}/tell", {"params": {"x": 0.5}, "value": value}).status == 200
+    monkeypatch.setattr(reader, "SLICE_CHARACTERS", 1)
 
-        async def slow():
-            await waits.wait()
-            return {"type": "http.request", "body": b"", "more_body": False}
+    async def delete_meanwhile():
+        parts = []
 
-        tasks = [asyncio.create_task(direct.request("GET", "/healthz", receive=slow)) for _ in range(LIMITS.at_once)]
-        await asyncio.sleep(0)
-        late = await direct.request("GET", "/healthz")
-        waits.set()
-        return late, await asyncio.gather(*tasks)
+        async def hears(message):
+            parts.append(message.get("body", b""))
+            if len(parts) == 2:
+                assert (await direct.request("DELETE", path)).status == 204
 
-    late, waited = direct.run(crowd())
-    assert (late.status, late.error, late.headers["retry-after"]) == (503, "Service Unavailable", "1")
-    assert [answer.status for answer in waited] == [200] * LIMITS.at_once
+        await direct.request("GET", f"{path}/observations", send=hears)
+        return json.loads(b"".join(parts))
+
+    page = direct.run(delete_meanwhile())
+    assert [observation["line"] for observation in page["observations"]] == list(range(page["next"]))
+    assert direct.call("GET", f"{path}/observations", query=f"start={page['next']}").status == 404
 
 
 def test_a_body_that_does_not_arrive_is_not_waited_for_for_ever(direct, monkeypatch):

@@ -15,7 +15,7 @@ from ebbtide.service.logs import Throttle, line
 from ebbtide.service.reader import Reader
 from ebbtide.version import __version__
 
-LIMITS = service.Limits(body=1000, rate=0.5, at_once=4)
+LIMITS = service.Limits(body=1000, rate=0.5)
 SPACE = {"x": {"type": "float", "low": 0.0, "high": 1.0}}
 BEARER = (b"authorization", f"Bearer {TOKEN}".encode())
 
@@ -88,22 +88,6 @@ def too_often(direct):
     return answer
 
 
-def too_many_at_once(direct):
-    async def crowd():
-        waits = [
-            asyncio.create_task(direct.request("GET", "/studies", headers=[BEARER], receive=never))
-            for _ in range(LIMITS.at_once)
-        ]
-        await asyncio.sleep(0)
-        answer = await direct.request("GET", "/studies", headers=[BEARER])
-        for task in waits:
-            task.cancel()
-        await asyncio.gather(*waits, return_exceptions=True)
-        return answer
-
-    return direct.run(crowd())
-
-
 @pytest.mark.parametrize(
     ("refuse", "status"),
     [
@@ -115,7 +99,6 @@ def too_many_at_once(direct):
         (not_json, 415),
         (of_another_host, 421),
         (too_often, 429),
-        (too_many_at_once, 503),
     ],
 )
 def test_a_request_refused_before_any_route_is_counted_and_logged(direct, caplog, monkeypatch, refuse, status):

@@ -1,7 +1,7 @@
 """A study's log as it grows, as server-sent events.
 
 An event's id says how many asks and tells have been sent with it ("12.11"), so that a client which comes back with
-`Last-Event-ID` misses nothing. Events are read from the log, not kept: a slow client costs nothing but its socket.
+`Last-Event-ID` misses nothing. Events are read from the log, not kept: a slow client costs little more than its socket.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any
 
 from ebbtide import wire
 from ebbtide.errors import EbbtideError
-from ebbtide.service.reader import Reader
+from ebbtide.service.reader import SLICE_CHARACTERS, Reader, lines_within
 from ebbtide.study.log import Ask
 from ebbtide.study.storage import Storage
 
@@ -28,31 +28,48 @@ def parse(cursor: str) -> Cursor | None:
     return (int(asks), int(tells)) if plain else None
 
 
-async def stream(reader: Reader, name: str, cursor: Cursor) -> AsyncIterator[str]:
-    quiet = 0
-    yield "retry: 1000\n\n"
-    while True:
+class Streams:
+    """At most so many at once. One more ends the oldest, since a client that does not read looks like one that waits;
+    a client that is still there comes back and misses nothing.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._open: dict[object, None] = {}  # the oldest first
+
+    async def follow(self, reader: Reader, name: str, cursor: Cursor) -> AsyncIterator[str]:
+        own = object()
+        self._open[own] = None
+        while len(self._open) > self.most:
+            del self._open[next(iter(self._open))]
+        quiet = 0
         try:
-            events, cursor = await reader.read(partial(_since, name=name, since=cursor))
-        except EbbtideError:
-            return  # it was deleted, or cannot be read now: a client that comes back is told which
-        for event in events:
-            yield event
-        quiet = 0 if events else quiet + 1
-        if quiet % QUIET_POLLS == QUIET_POLLS - 1:
-            yield ": still here\n\n"
-        if len(events) < PAGE:
-            await reader.notifier.wait(name, POLL_S)
+            yield "retry: 1000\n\n"
+            while own in self._open:
+                try:
+                    events, cursor, more = await reader.read_much(partial(_since, name=name, since=cursor))
+                except EbbtideError:
+                    return  # it was deleted, or cannot be read now: a client that comes back is told which
+                if events:
+                    yield "".join(events)
+                quiet = 0 if events else quiet + 1
+                if quiet % QUIET_POLLS == QUIET_POLLS - 1:
+                    yield ": still here\n\n"
+                if not more:
+                    await reader.notifier.wait(name, POLL_S)
+        finally:
+            self._open.pop(own, None)
 
 
-def _since(storage: Storage, name: str, since: Cursor) -> tuple[list[str], Cursor]:
-    """The next events, in the order of the log, and the cursor after them."""
+def _since(storage: Storage, name: str, since: Cursor) -> tuple[list[str], Cursor, bool]:
+    """The next events, in the order of the log; the cursor after them; and whether there may be more."""
     log = storage.log(name)
     asks, tells = since
-    next_tells = log.tells_since(tells, PAGE)
-    next_asks = log.asks_since(asks, PAGE)
+    page = lines_within(SLICE_CHARACTERS, storage, name, PAGE)
+    next_tells = log.tells_since(tells, page)
+    next_asks = log.asks_since(asks, page)
     events: list[str] = []
-    while (next_asks or next_tells) and len(events) < PAGE:
+    while (next_asks or next_tells) and len(events) < page:
         # A tell knows how many asks came before it.
         if next_tells and (not next_asks or next_tells[0][2] <= asks):
             observation, _, _ = next_tells.pop(0)
@@ -62,7 +79,7 @@ def _since(storage: Storage, name: str, since: Cursor) -> tuple[list[str], Curso
             body, kind = _asked(next_asks.pop(0)), "asked"
             asks += 1
         events.append(f"id: {asks}.{tells}\nevent: {kind}\ndata: {json.dumps(body)}\n\n")
-    return events, (asks, tells)
+    return events, (asks, tells), len(events) == page
 
 
 def _asked(ask: Ask) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from ebbtide.study.storage import Summary
@@ -23,6 +23,17 @@ class Metrics:
             "Seconds from a request to the start of its answer.",
             ("method", "route"),
             buckets=BUCKETS,
+            registry=self.registry,
+        )
+
+        self.connections = Counter("ebbtide_http_connections", "Connections made.", registry=self.registry)
+        self.open_connections = Gauge(
+            "ebbtide_http_open_connections", "Connections that are open.", registry=self.registry
+        )
+        self.ended_connections = Counter(
+            "ebbtide_http_ended_connections",
+            "Connections ended because of what their client does, by reason.",
+            ("reason",),
             registry=self.registry,
         )
 

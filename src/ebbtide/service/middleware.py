@@ -2,7 +2,6 @@
 
 | check   | refuses                                                                  | status   |
 |---------|--------------------------------------------------------------------------|----------|
-| load    | more requests at once than the service handles                           | 503      |
 | headers | a header that decides something, given twice                             | 400      |
 | host    | a Host that is not ours: a site that points its name at us (DNS rebinding) | 421    |
 | rate    | more requests per second from one address than the limit                 | 429      |
@@ -47,7 +46,8 @@ class Limits:
 
     body: int = 1 << 20  # bytes
     rate: float = 2000.0  # requests per second from one address; twice that in a burst
-    at_once: int = 1000  # requests
+    connections: int = 1000
+    connections_per_address: int = 500
     studies: int = 1000
     width: int = 200  # coordinates of a space
     trials: int = 64  # per ask
@@ -79,13 +79,11 @@ class Middleware:
         self.limits = limits
         self.is_public = is_public  # whether a method and a path need no token
         self.rates = Rates(limits.rate)
-        self.at_once = 0
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        self.at_once += 1
         answered = False
 
         async def answering(message: Message) -> None:
@@ -103,14 +101,10 @@ class Middleware:
                 raise
             stopping = Refusal(503, "the service is stopping; try again in a moment", Retry_After="1")
             await _refuse(scope, send, stopping)
-        finally:
-            self.at_once -= 1
 
     async def _checked(self, scope: Message, receive: Receive) -> bytes:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         times = Counter(name for name, _ in scope["headers"])
-        if self.at_once > self.limits.at_once:
-            raise Refusal(503, "too many requests at once; try again in a moment", Retry_After="1")
         if repeated := [name for name in ONCE if times[name] > 1]:
             raise Refusal(400, f"the header {repeated[0].decode()} is given more than once")
         self._check_host(headers.get("host", ""))

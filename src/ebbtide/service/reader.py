@@ -1,33 +1,45 @@
-"""Everything that only reads: lists and pages over a connection of its own, views from a process of their own."""
+"""Everything that only reads: lists and pages over connections of their own, views from a process of their own."""
 
 import asyncio
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ebbtide import wire
 from ebbtide.records import Trial
 from ebbtide.service.queues import Notifier
 from ebbtide.service.viewer import Viewer
-from ebbtide.study.storage import Page, Storage, Summary
+from ebbtide.study.storage import Storage, Summary
 from ebbtide.study.tells import asked_under
 
 T = TypeVar("T")
-PAGE_CHARACTERS = 1 << 24  # of a page: observations with long names and choices come fewer at a time
+# Observations with long names and choices come fewer at a time.
+PAGE_CHARACTERS = 1 << 24  # of a page
+SLICE_CHARACTERS = 1 << 17  # of a slice: what is read, and kept until its client takes it
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Some lines of a page, as JSON; where the next ones begin, if there are more; how many of them the page holds."""
+
+    lines: bytes
+    next: int | None
+    left: int
 
 
 class Reader:
     def __init__(self, url: str) -> None:
-        self._read_only = Storage.of(url, read_only=True)
-        self._thread = ThreadPoolExecutor(1, "reader")
+        self._short = Thread(url, "reader")
+        self._long = Thread(url, "pages")
         self.viewer = Viewer(url)
         self.notifier = Notifier()
 
     def close(self) -> None:
         self.viewer.close()
-        self._thread.shutdown()
-        self._read_only.close()
+        self._short.close()
+        self._long.close()
 
     async def studies(self) -> list[dict[str, Any]]:
         return [wire.study(summary) for summary in await self.summaries()]
@@ -41,16 +53,49 @@ class Reader:
     async def trial(self, name: str, trial_id: str) -> Trial:
         return await self.read(lambda storage: asked_under(storage.log(name), trial_id))
 
-    async def page(self, name: str, start: int, limit: int, active: bool | None) -> Page:
-        def page(storage: Storage) -> Page:
-            room = PAGE_CHARACTERS // len(json.dumps(storage.log(name).definition["space"]))
-            return storage.page(name, start, max(1, min(limit, room)), active)
+    async def slice(self, name: str, start: int, limit: int, active: bool | None) -> Slice:
+        """The beginning of a page: the whole page may be much longer than what can be kept for a slow client."""
 
-        return await self.read(page)
+        def read(storage: Storage) -> Slice:
+            whole = lines_within(PAGE_CHARACTERS, storage, name, limit)
+            page = storage.page(name, start, lines_within(SLICE_CHARACTERS, storage, name, whole), active)
+            lines = ",".join(as_json(wire.observation(line, observation)) for line, observation in page.observations)
+            return Slice(lines.encode(), page.next, whole - len(page.observations))
+
+        return await self.read_much(read)
 
     async def check(self) -> None:
         """An error unless the studies can be read."""
         await self.read(lambda storage: storage.names())
 
     async def read(self, query: Callable[[Storage], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, query, self._read_only)
+        return await self._short.do(query)
+
+    async def read_much(self, query: Callable[[Storage], T]) -> T:
+        """Whoever reads little does not wait for those who read much."""
+        return await self._long.do(query)
+
+
+class Thread:
+    """A thread that reads, over a connection to the database of its own."""
+
+    def __init__(self, url: str, name: str) -> None:
+        self._storage = Storage.of(url, read_only=True)
+        self._pool = ThreadPoolExecutor(1, name)
+
+    async def do(self, query: Callable[[Storage], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, query, self._storage)
+
+    def close(self) -> None:
+        self._pool.shutdown()
+        self._storage.close()
+
+
+def lines_within(characters: int, storage: Storage, name: str, most: int) -> int:
+    """How many observations of a study are about so many characters of JSON; one at least."""
+    return max(1, min(most, characters // len(json.dumps(storage.log(name).definition["space"]))))
+
+
+def as_json(value: object) -> str:
+    """As in every other answer of the service."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

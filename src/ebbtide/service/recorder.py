@@ -5,6 +5,7 @@ a route, the middleware before it, or the connection before there was a request.
 import time
 from typing import Any
 
+from ebbtide.service.chunks import in_chunks
 from ebbtide.service.logs import Throttle, line, logger
 from ebbtide.service.metrics import Metrics
 from ebbtide.service.middleware import App, Message, Receive, Send
@@ -25,6 +26,7 @@ class Recorder:
             await self.app(scope, receive, send)
             return
         began, status, complete = time.perf_counter(), None, False
+        send = in_chunks(send)
 
         async def recording(message: Message) -> None:
             nonlocal status, complete
@@ -49,6 +51,19 @@ class Recorder:
         """A connection was refused before there was a request."""
         self.metrics.answered(UNMATCHED, REFUSED, status, 0.0)
         self._log({"verb": REFUSED, "client": client}, status, 0.0, problem)
+
+    def connected(self) -> None:
+        self.metrics.connections.inc()
+        self.metrics.open_connections.inc()
+
+    def disconnected(self) -> None:
+        self.metrics.open_connections.dec()
+
+    def ended(self, why: str, reason: str, client: str | None) -> None:
+        """A connection was ended because of what its client does."""
+        self.metrics.ended_connections.labels(why).inc()
+        if self._throttle.allow():
+            logger.warning(line({"verb": "end", "client": client, "error": why, "reason": reason}))
 
     def _log(self, about: dict[str, Any], status: int, seconds: float, problem: Problem | None) -> None:
         if not self.access_log and (status < 400 or not self._throttle.allow()):

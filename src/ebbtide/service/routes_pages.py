@@ -2,13 +2,17 @@
 
 import asyncio
 import gzip
+import io
 import re
+from collections.abc import AsyncIterator
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import StreamingResponse
 from starlette.exceptions import HTTPException
 
 from ebbtide.dashboard import assets
+from ebbtide.service.chunks import CHUNK
 from ebbtide.service.reader import Reader
 
 VARY = {"Vary": "Accept-Encoding"}
@@ -31,6 +35,7 @@ def is_public(method: str, path: str) -> bool:
 
 def page_routes(reader: Reader, mode: assets.Mode) -> APIRouter:
     routes = APIRouter(include_in_schema=False)  # views may change with the page
+    files: dict[str, assets.Asset] = {}
 
     @routes.get("/")
     @routes.get("/view/{name}")
@@ -40,7 +45,9 @@ def page_routes(reader: Reader, mode: assets.Mode) -> APIRouter:
 
     @routes.get("/static/{name}")
     async def static(request: Request, name: str) -> Response:
-        asset = (await asyncio.to_thread(assets.assets)).get(name)
+        if not files:
+            files.update(await asyncio.to_thread(assets.assets))
+        asset = files.get(name)
         if asset is None:
             raise HTTPException(404)
         headers = {"Cache-Control": FOREVER if "v" in request.query_params else "no-cache"}
@@ -65,8 +72,14 @@ def _packed(
     """Gzipped content, unpacked for clients that do not accept it."""
     headers = {"Cache-Control": "no-store"} | VARY | (headers or {})
     if not _accepts_gzip(request):
-        return Response(gzip.decompress(content), media_type=media_type, headers=headers)
+        return StreamingResponse(_unpacked(content), media_type=media_type, headers=headers)
     return Response(content, media_type=media_type, headers=headers | {"Content-Encoding": "gzip"})
+
+
+async def _unpacked(content: bytes) -> AsyncIterator[bytes]:
+    with gzip.open(io.BytesIO(content)) as unpacked:
+        while part := unpacked.read(CHUNK):
+            yield part
 
 
 def _accepts_gzip(request: Request) -> bool:

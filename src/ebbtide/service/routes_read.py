@@ -1,17 +1,17 @@
 """The routes that only read: the same for `ebbtide serve` and for `ebbtide dashboard`."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Header, Path, Query, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from ebbtide import wire
-from ebbtide.errors import BusyError, ObservationError
+from ebbtide.errors import EbbtideError, ObservationError
 from ebbtide.service import events, schemas
 from ebbtide.service.errors import ERRORS, UNKNOWN
 from ebbtide.service.middleware import Limits
-from ebbtide.service.reader import Reader
+from ebbtide.service.reader import Reader, Slice
 from ebbtide.version import __version__
 
 MAX_PAGE = 10_000
@@ -45,15 +45,14 @@ def read_routes(reader: Reader, limits: Limits) -> APIRouter:
             bool | None, Query(description="only those that the model sees (true), or only the others (false)")
         ] = None,
     ) -> Response:
-        page = await reader.page(name, start, limit, active)
-        lines = [wire.observation(line, observation) for line, observation in page.observations]
-        return JSONResponse({"observations": lines, "next": page.next})
+        first = await reader.slice(name, start, limit, active)
+        return StreamingResponse(_page(reader, name, active, first), media_type="application/json")
 
     @routes.get("/{name}/trials/{trial_id}", response_model=schemas.Trial, responses=UNKNOWN, summary="One trial")
-    async def trial(name: str, trial_id: str) -> Response:
+    async def trial(name: str, trial_id: Annotated[str, Path(examples=["0"])]) -> Response:
         return JSONResponse(wire.trial(await reader.trial(name, trial_id)))
 
-    streams = 0
+    streams = events.Streams(limits.streams)
 
     @routes.get(
         "/{name}/events",
@@ -65,38 +64,27 @@ def read_routes(reader: Reader, limits: Limits) -> APIRouter:
         name: str,
         since: Annotated[str | None, Header(alias="Last-Event-ID", description="id of the last event seen")] = None,
     ) -> Response:
-        nonlocal streams
         study = await reader.study(name)
         cursor = (study["asked"], study["told"]) if since is None else events.parse(since)
         if cursor is None:
             raise ObservationError(f"Last-Event-ID={since!r}: give the id of an event, such as 12.11")
-        if streams >= limits.streams:
-            raise BusyError(
-                f"{streams} event streams are already open, as many as this service allows; try again later"
-            )
-
-        def ended() -> None:
-            nonlocal streams
-            streams -= 1
-
-        streams += 1  # nothing was awaited since the check
-        return Stream(events.stream(reader, name, cursor), ended)
+        stream = streams.follow(reader, name, cursor)
+        return StreamingResponse(stream, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
     return routes
 
 
-class Stream(StreamingResponse):
-    """Events until the study or the client is gone; then `ended` is called."""
-
-    def __init__(self, events: AsyncIterator[str], ended: Callable[[], None]) -> None:
-        super().__init__(events, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
-        self.ended = ended
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+async def _page(reader: Reader, name: str, active: bool | None, first: Slice) -> AsyncIterator[bytes]:
+    yield b'{"observations":[' + first.lines
+    last = first
+    while last.next is not None and last.left > 0:
         try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self.ended()
+            last = await reader.slice(name, last.next, last.left, active)
+        except EbbtideError:
+            break  # the page ends here; who asks for the next one is told why
+        if last.lines:
+            yield b"," + last.lines
+    yield b'],"next":%s}' % (b"null" if last.next is None else b"%d" % last.next)
 
 
 def health_routes(reader: Reader) -> APIRouter:

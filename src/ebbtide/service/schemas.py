@@ -133,6 +133,8 @@ class Tell(Request):
         None, description="makes a retry safe; the header Idempotency-Key means the same", min_length=1, max_length=200
     )
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"id": "0", "value": 3.2}]})
+
 
 class Study(BaseModel):
     name: str

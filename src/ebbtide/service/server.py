@@ -16,15 +16,18 @@ from types import FrameType
 import uvicorn
 
 from ebbtide.errors import ConfigurationError
+from ebbtide.service import descriptors
+from ebbtide.service.admission import Admission
 from ebbtide.service.app import application, read_only_application
 from ebbtide.service.logs import TO_STDERR, line, logger
 from ebbtide.service.middleware import LOOPBACK, Limits
-from ebbtide.service.protocol import recorded_by
+from ebbtide.service.protocol import protocol
 from ebbtide.service.recorder import Recorder
 from ebbtide.version import __version__
 
 IDLE_S = 75  # for which a connection without a request stays open
 SWITCH_S = 0.0005  # after which a thread yields to another: a flushed tell must not wait for a busy loop
+SEND_BUFFER = 1 << 17  # bytes that the system keeps for a client that does not read; Linux doubles it
 GRACE_S = 3  # for answers in progress and for streams, when the service stops
 STOP_S = 6.0  # after which it ends whatever is still at work; everything confirmed is on the disk by then
 
@@ -62,9 +65,8 @@ def serve(
         sys.setswitchinterval(SWITCH_S)
         gc.collect()
         gc.freeze()  # what is here now stays; scanning it again would take as long as many tells
-        _run(
-            app, listener, {"storage": storage, "address": address, "token": "yes" if token else "no"} | asdict(limits)
-        )
+        about = {"storage": storage, "address": address, "token": "yes" if token else "no"} | asdict(limits)
+        _run(app, listener, limits, about)
 
 
 def show(storage: str, *, port: int = 0) -> None:
@@ -73,7 +75,7 @@ def show(storage: str, *, port: int = 0) -> None:
         app = read_only_application(storage)
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
         _say(f"Look at {address}  (Ctrl-C stops it)")
-        _run(app, listener, {"storage": storage, "address": address})
+        _run(app, listener, Limits(), {"storage": storage, "address": address})
 
 
 def _say(sentence: str) -> None:
@@ -81,11 +83,15 @@ def _say(sentence: str) -> None:
         print(sentence, flush=True)
 
 
-def _run(app: Recorder, listener: socket.socket, about: dict[str, object]) -> None:
+def _run(app: Recorder, listener: socket.socket, limits: Limits, about: dict[str, object]) -> None:
     if not logger.hasHandlers():  # unless whoever called us has said where the log goes
         logging.config.dictConfig(TO_STDERR)
     logger.info(line({"verb": "start", "version": __version__} | about))
-    Server(_config(app)).run([listener])
+    room = descriptors.raise_limit(limits.connections)
+    if room < limits.connections:
+        logger.warning(line({"verb": "start", "connections": room, "reason": "the limit of open files (ulimit -Hn)"}))
+    admission = Admission(room, min(limits.connections_per_address, room))
+    Server(_config(app, admission)).run([listener])
 
 
 class Server(uvicorn.Server):
@@ -104,10 +110,10 @@ def _end_now() -> None:
     os._exit(1)  # without a word: who reads our log may be what we wait for
 
 
-def _config(app: Recorder) -> uvicorn.Config:
+def _config(app: Recorder, admission: Admission) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=recorded_by(app),
+        http=protocol(app, admission),
         log_config=None,
         access_log=False,
         server_header=False,
@@ -130,6 +136,7 @@ def _listening(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)  # of each connection made to it
     try:
         listener.bind((host, port))
         listener.listen(1024)

@@ -1,0 +1,31 @@
+"""A server in a thread with the service's protocol in front of any application."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+
+from ebbtide.service import protocol
+from ebbtide.service.admission import Admission
+from ebbtide.service.metrics import Metrics
+from ebbtide.service.middleware import App
+from ebbtide.service.recorder import Recorder
+
+
+@contextmanager
+def speaking(app: App, most: int = 100, most_per_address: int = 100) -> Iterator[tuple[int, Metrics]]:
+    """The port that it listens at, and what it counts."""
+    recorder = Recorder(app, Metrics())
+    http = protocol.protocol(recorder, Admission(most, most_per_address))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        config = uvicorn.Config(
+            recorder, http=http, lifespan="off", log_config=None, ws="none", timeout_graceful_shutdown=5
+        )
+        running = uvicorn.Server(config)
+        thread = threading.Thread(target=running.run, args=([listening],))
+        thread.start()
+        yield listening.getsockname()[1], recorder.metrics
+        running.should_exit = True
+        thread.join()

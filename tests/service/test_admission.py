@@ -1,0 +1,153 @@
+"""Only so many connections: those that keep the service waiting give way to new ones; the others do not."""
+
+import json
+import socket
+import threading
+from contextlib import ExitStack
+
+import pytest
+from helpers.serving import PATIENCE_S
+from helpers.speaking import speaking
+
+from ebbtide.service import protocol
+
+PER_ADDRESS, MOST = 3, 5
+WORKS = "/works"
+HALF_A_HEAD, HALF_A_BODY = b"GET / HTTP/1.1\r\nHost: loc", b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n{"
+begun, given_up = threading.Semaphore(0), threading.Semaphore(0)  # work
+
+
+async def app(scope, receive, send):
+    """Answers when it has the body; on one path only when the client has gone."""
+    while (await receive()).get("more_body"):
+        pass
+    if scope["path"] == WORKS:
+        begun.release()
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        given_up.release()
+        return
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"ok"})
+
+
+@pytest.fixture
+def crowd():
+    while begun.acquire(blocking=False) or given_up.acquire(blocking=False):
+        pass
+    with speaking(app, MOST, PER_ADDRESS) as (port, metrics), ExitStack() as stack:
+        yield Crowd(port, metrics, stack)
+
+
+class Crowd:
+    def __init__(self, port, metrics, stack):
+        self.port, self.metrics, self.stack = port, metrics, stack
+
+    def connect(self, address="127.0.0.1", sent=b""):
+        found = socket.create_connection(("127.0.0.1", self.port), PATIENCE_S, source_address=(address, 0))
+        found.sendall(sent)
+        return self.stack.enter_context(found)
+
+    def work(self, address="127.0.0.1"):
+        """A connection that the service works for."""
+        connection = self.connect(address, request(WORKS))
+        assert begun.acquire(timeout=PATIENCE_S)
+        return connection
+
+    def count(self, name, **labels):
+        return self.metrics.registry.get_sample_value(f"ebbtide_http_{name}", labels)
+
+
+def request(path="/"):
+    return f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+
+
+def is_served(connection):
+    connection.sendall(request())
+    return connection.recv(10_000).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+def was_ended(connection):
+    try:
+        return connection.recv(10_000) == b""
+    except ConnectionResetError:
+        return True
+
+
+def was_refused(connection):
+    head, _, body = connection.makefile("rb").read().partition(b"\r\n\r\n")
+    assert json.loads(body)["error"]["type"] == "Service Unavailable"
+    return head.startswith(b"HTTP/1.1 503 ") and b"\r\nretry-after: 1" in head
+
+
+@pytest.mark.parametrize("sent", [b"", HALF_A_HEAD, HALF_A_BODY], ids=["nothing", "half a head", "half a body"])
+def test_a_new_connection_displaces_the_one_that_has_kept_the_service_waiting_longest(crowd, sent):
+    old = [crowd.connect(sent=sent) for _ in range(PER_ADDRESS)]
+    assert is_served(crowd.connect())
+    assert was_ended(old[0])
+    assert crowd.count("ended_connections_total", reason="displaced") == 1
+    assert is_served(crowd.connect())
+    assert was_ended(old[1])
+    assert crowd.count("open_connections") == PER_ADDRESS
+
+
+def test_of_idle_connections_the_one_that_was_not_used_for_longest_is_displaced(crowd):
+    first, second, third = (crowd.connect() for _ in range(PER_ADDRESS))
+    assert all(map(is_served, (first, second, third, first)))
+    assert is_served(crowd.connect())
+    assert was_ended(second)
+    assert all(map(is_served, (first, third)))
+
+
+@pytest.mark.parametrize("sent", [b"", HALF_A_HEAD, HALF_A_BODY], ids=["nothing", "half a head", "half a body"])
+def test_connections_that_keep_the_service_waiting_do_not_displace_one_that_is_used_now_and_then(crowd, sent):
+    used = crowd.connect()
+    for _ in range(2 * PER_ADDRESS):
+        assert is_served(used)
+        crowd.connect(sent=sent)
+    assert is_served(used)
+
+
+def test_a_connection_that_the_service_works_for_is_never_displaced_and_others_are_refused(crowd):
+    working = [crowd.work() for _ in range(PER_ADDRESS)]
+    assert was_refused(crowd.connect())
+    assert is_served(crowd.connect("127.0.0.2"))  # another address
+    working.pop().close()
+    assert is_served(crowd.connect("127.0.0.1"))
+
+
+def test_one_address_alone_cannot_take_all_connections_and_two_can(crowd):
+    for _ in range(2 * MOST):
+        crowd.connect()
+    others = [crowd.work("127.0.0.2") for _ in range(MOST - PER_ADDRESS)]
+    assert is_served(crowd.connect("127.0.0.3"))  # those that wait give way, whatever their address
+    for _ in range(PER_ADDRESS):
+        others.append(crowd.work(f"127.0.0.{3 + len(others)}"))
+    assert was_refused(crowd.connect("127.0.0.99"))
+    assert crowd.count("open_connections") <= MOST + 1  # the refused one may still be closing
+
+
+def test_connections_are_counted(crowd):
+    for _ in range(2):
+        with crowd.connect() as connection:
+            assert is_served(connection)
+            assert crowd.count("open_connections") >= 1
+    assert crowd.count("connections_total") == 2
+
+
+def test_the_first_of_several_requests_in_a_row_learns_that_its_client_has_gone(crowd):
+    crowd.work().close()
+    assert given_up.acquire(timeout=PATIENCE_S)
+    for before in (b"", request()):
+        with crowd.connect(sent=before + request(WORKS) + request() * 3):
+            assert begun.acquire(timeout=PATIENCE_S)
+        assert given_up.acquire(timeout=PATIENCE_S)
+
+
+def test_a_flood_of_requests_on_one_connection_is_not_kept(crowd):
+    flood = crowd.connect(sent=request(WORKS) + request() * 2 * protocol.MAX_PIPELINED)
+    assert was_ended(flood)
+    assert crowd.count("ended_connections_total", reason="flooding") == 1
+    few = crowd.connect(sent=request() * protocol.MAX_PIPELINED)
+    assert few.makefile("rb").read(10).startswith(b"HTTP/1.1 ")
+    assert is_served(crowd.connect())
