@@ -10,7 +10,7 @@ EbbtideError
 ├── StudyError           a stored study that already exists, or has another definition
 │   └── UnknownStudyError     … or does not exist
 ├── SnapshotError        a file that cannot be read, or is incomplete, edited or from a newer version
-├── StorageError         a database that is full, read-only, busy, damaged or from a newer version
+├── StorageError         a database that is full, read-only, busy, damaged, gone or from a newer version
 ├── ServiceError         a service that cannot be reached, or refused a request
 │   ├── BusyError             … because too many requests are already waiting
 │   └── WorkerError           … because its worker processes keep dying
@@ -67,7 +67,7 @@ class SnapshotError(EbbtideError):
 
 
 class StorageError(EbbtideError):
-    """A database that is full, read-only, busy, damaged or from a newer version."""
+    """A database that is full, read-only, busy, damaged, gone or from a newer version."""
 
 
 class ServiceError(EbbtideError):

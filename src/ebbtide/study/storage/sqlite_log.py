@@ -93,7 +93,7 @@ class SqliteLog:
         return {row[0]: observation_of(row) for row in self.database.rows(query, (self.study, _text(list(lines))))}
 
     def history(self) -> list[Observation]:
-        self._check_that_it_is_there()
+        self._check_that_it_has(0, 0)
         return [observation_of(row) for row in self.database.rows(f"{OBSERVATION} ORDER BY t.line", (self.study,))]
 
     def trials(self) -> list[Trial]:
@@ -104,7 +104,7 @@ class SqliteLog:
 
     def updates(self, asks: int, told: int) -> Updates:
         with self.database.reading():
-            self._check_that_it_is_there()
+            self._check_that_it_has(asks, told)
             tells = self.tells_since(told)
             told_with_readings = [(observation, reading) for observation, reading, _ in tells]
             new = self.asks_since(asks)
@@ -121,10 +121,21 @@ class SqliteLog:
         found = params if outside is None else outside[0]
         return None if found is None else _parsed(found)
 
-    def _check_that_it_is_there(self) -> None:
-        if self.database.row("SELECT 1 FROM studies WHERE study = ?", (self.study,)) is None:
+    def _check_that_it_has(self, asks: int, told: int) -> None:
+        """Raise an error if the study is gone, or has fewer asks or tells than these."""
+        found = self.database.row(
+            "SELECT (SELECT coalesce(max(ask) + 1, 0) FROM asks WHERE study = s.study), "
+            "(SELECT coalesce(max(line) + 1, 0) FROM tells WHERE study = s.study) FROM studies s WHERE s.study = ?",
+            (self.study,),
+        )
+        if found is None:
             raise UnknownStudyError(
                 f"{self.database.path}: the study was deleted in the meantime; open or create another"
+            )
+        if found[0] < asks or found[1] < told:
+            raise StorageError(
+                f"{self.database.path}: the study has {found[0]} asks and {found[1]} tells, but had {asks} and {told}; "
+                "if a backup was restored meanwhile, open it again to go on from there"
             )
 
     def tells_since(self, line: int, limit: int = -1) -> list[tuple[Observation, float, int]]:
