@@ -1,6 +1,7 @@
 """Waiting: asks of a study for their turn, event streams for news of it."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -15,6 +16,12 @@ class AskQueues:
     def __init__(self) -> None:
         self._locks: dict[str, asyncio.Lock] = {}
         self._waiting: dict[str, int] = {}
+        self._began: dict[object, float] = {}  # the asks that were not answered yet, oldest first
+
+    @property
+    def oldest(self) -> float:
+        """For how many seconds the oldest ask has been waiting for its answer; 0 if none is."""
+        return time.monotonic() - next(iter(self._began.values()), time.monotonic())
 
     @asynccontextmanager
     async def of(self, name: str) -> AsyncIterator[None]:
@@ -22,10 +29,13 @@ class AskQueues:
         if waiting >= MAX_WAITING:
             raise BusyError(f"{waiting} asks of {name!r} are already waiting; try again in a moment")
         self._waiting[name] = waiting + 1
+        ask = object()
+        self._began[ask] = time.monotonic()
         try:
             async with self._locks.setdefault(name, asyncio.Lock()):
                 yield
         finally:
+            del self._began[ask]
             self._waiting[name] -= 1
             if not self._waiting[name]:
                 del self._waiting[name], self._locks[name]

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from ebbtide import wire
 from ebbtide.records import Trial
+from ebbtide.service.health import Probe
 from ebbtide.service.queues import Notifier
 from ebbtide.service.viewer import Viewer
 from ebbtide.study.storage import Page, Storage, Summary
@@ -23,6 +24,7 @@ class Reader:
         self._thread = ThreadPoolExecutor(1, "reader")
         self.viewer = Viewer(url)
         self.notifier = Notifier()
+        self.probes = [Probe("the reading thread", lambda: self.read(lambda storage: storage.names()))]
 
     def close(self) -> None:
         self.viewer.close()
@@ -49,8 +51,8 @@ class Reader:
         return await self.read(page)
 
     async def check(self) -> None:
-        """An error unless the studies can be read."""
-        await self.read(lambda storage: storage.names())
+        """An error unless everything works that a request may need."""
+        await asyncio.gather(*(probe.check() for probe in self.probes))
 
     async def read(self, query: Callable[[Storage], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, query, self._read_only)

@@ -15,6 +15,7 @@ from ebbtide.service.reader import Reader
 from ebbtide.version import __version__
 
 MAX_PAGE = 10_000
+OK = {"status": "ok", "version": __version__}
 STREAM: dict[int | str, dict[str, Any]] = {
     200: {"description": "asks and tells, as they happen", "content": {"text/event-stream": {}}}
 }
@@ -102,9 +103,17 @@ class Stream(StreamingResponse):
 def health_routes(reader: Reader) -> APIRouter:
     routes = APIRouter(tags=["service"], responses=ERRORS)
 
-    @routes.get("/healthz", response_model=schemas.Health, summary="Whether the service works")
-    async def healthz() -> Response:
+    @routes.get("/livez", response_model=schemas.Health, summary="Whether the service runs: if not, start it again")
+    async def livez() -> Response:
+        return JSONResponse(OK)
+
+    @routes.get("/readyz", response_model=schemas.Health, summary="Whether the service can do its work")
+    async def readyz() -> Response:
         await reader.check()
-        return JSONResponse({"status": "ok", "version": __version__})
+        return JSONResponse(OK)
+
+    @routes.get("/healthz", response_model=schemas.Health, summary="The same as /readyz")
+    async def healthz() -> Response:
+        return await readyz()
 
     return routes

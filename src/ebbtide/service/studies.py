@@ -5,6 +5,7 @@ ask:  writer (plan) → worker (step) → writer (commit)          tell:  writer
 
 import asyncio
 import json
+import os
 import pickle
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -12,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ebbtide import wire
-from ebbtide.errors import ConfigurationError, StudyError, TrialError
+from ebbtide.errors import ConfigurationError, ServiceError, StorageError, StudyError, TrialError
 from ebbtide.optimizer import Optimizer
 from ebbtide.records import Recommendation, Trial
 from ebbtide.service import workers
+from ebbtide.service.health import PATIENCE_S, Probe
 from ebbtide.service.queues import AskQueues
 from ebbtide.service.reader import Reader
 from ebbtide.service.workers import Workers
@@ -42,9 +44,13 @@ class Studies(Reader):
         self._storage = Storage.of(url, create=True)  # before the reader's: this one creates the file
         super().__init__(url)
         self._open: OrderedDict[str, OpenStudy] = OrderedDict()  # by name; used by the writing thread only
-        self._writer = Writer(self._storage.database, self._open.clear)
+        self._writer = Writer(self._storage.database, self._undone, self._tend)
         self._workers = Workers(processes, workers.NICENESS)
         self._queues = AskQueues()
+        self.probes += [
+            Probe("the writing thread", lambda: self._write(self._storage.database.touch)),
+            Probe("the worker processes", lambda: self._workers.do(os.getpid)),
+        ]
 
     def warm_up(self) -> None:
         self._workers.warm_up()
@@ -147,11 +153,26 @@ class Studies(Reader):
         return await self._write(lambda: self._with(name, describe))
 
     async def check(self) -> None:
-        """An error unless both the writing and the reading thread can work."""
-        await self._write(self._storage.names)
+        if (oldest := self._queues.oldest) > PATIENCE_S:
+            raise ServiceError(f"an ask has been waiting for {oldest:.0f} s; asks are stuck, or far too many")
+        if (failure := self._writer.recent_failure) is not None:
+            raise StorageError(str(failure)) from failure
         await super().check()
 
     # --- in the writing thread ----------------------------------------------------------------------------
+
+    def _undone(self) -> None:
+        """Nothing of a batch was written: what is in memory may be wrong, and the file may be gone."""
+        self._open.clear()
+        self._tend_reader()
+
+    def _tend(self) -> None:
+        """While there is nothing to write: let go of files that were deleted, moved or replaced."""
+        self._tend_reader()
+        self._storage.database.tend()
+
+    def _tend_reader(self) -> None:
+        self._thread.submit(self._read_only.database.tend)
 
     async def _write(self, operation: Callable[[], T]) -> T:
         return await asyncio.wrap_future(self._writer.submit(operation))

@@ -186,10 +186,17 @@ class Database:
         with self._in_place() as connection:
             return connection.execute(query, values).fetchone()
 
-    def shrink_log(self) -> None:
-        """Empty the write-ahead log if it has grown too long, unless somebody is reading; that is no error."""
-        if self.log_size > LOG_BYTES:
-            with self._in_place() as connection:
+    def touch(self) -> None:
+        """Write what is there already, the version, to find out whether the disk takes it."""
+        self.run(f"PRAGMA user_version = {schema.version()}")
+
+    def tend(self) -> None:
+        """To be called now and then, outside a transaction: an error if the file is away, which is then closed.
+
+        A write-ahead log that has grown too long is emptied, unless somebody is reading it.
+        """
+        with self._in_place() as connection:
+            if self._mode != "ro" and self.log_size > LOG_BYTES:
                 _empty_log(connection)
 
     def _number(self, query: str) -> int:
