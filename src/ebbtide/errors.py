@@ -11,6 +11,7 @@ EbbtideError
 │   └── UnknownStudyError     … or does not exist
 ├── SnapshotError        a file that cannot be read, or is incomplete, edited or from a newer version
 ├── StorageError         a database that is full, read-only, busy, damaged, gone or from a newer version
+│   └── DamagedError          … or a study in it whose rows cannot be read
 ├── ServiceError         a service that cannot be reached, or refused a request
 │   ├── BusyError             … because too many requests are already waiting
 │   └── WorkerError           … because its worker processes keep dying
@@ -68,6 +69,10 @@ class SnapshotError(EbbtideError):
 
 class StorageError(EbbtideError):
     """A database that is full, read-only, busy, damaged, gone or from a newer version."""
+
+
+class DamagedError(StorageError):
+    """A stored study that cannot be read, because its rows or the file are damaged."""
 
 
 class ServiceError(EbbtideError):

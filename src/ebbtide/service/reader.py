@@ -11,7 +11,7 @@ from ebbtide.records import Trial
 from ebbtide.service.health import Probe
 from ebbtide.service.queues import Notifier
 from ebbtide.service.viewer import Viewer
-from ebbtide.study.storage import Page, Storage, Summary
+from ebbtide.study.storage import Damaged, Page, Storage, Summary
 from ebbtide.study.tells import asked_under
 
 T = TypeVar("T")
@@ -31,11 +31,9 @@ class Reader:
         self._thread.shutdown()
         self._read_only.close()
 
-    async def studies(self) -> list[dict[str, Any]]:
-        return [wire.study(summary) for summary in await self.summaries()]
-
-    async def summaries(self) -> list[Summary]:
-        return await self.read(lambda storage: [storage.summary(name) for name in storage.names()])
+    async def overview(self) -> tuple[list[Summary], list[Damaged]]:
+        """All studies: those that can be read, and the others."""
+        return await self.read(lambda storage: storage.overview())
 
     async def study(self, name: str) -> dict[str, Any]:
         return await self.read(lambda storage: wire.study(storage.summary(name)))
@@ -49,6 +47,11 @@ class Reader:
             return storage.page(name, start, max(1, min(limit, room)), active)
 
         return await self.read(page)
+
+    @property
+    def log_size(self) -> int:
+        """Bytes of the write-ahead log."""
+        return self._read_only.database.log_size
 
     async def check(self) -> None:
         """An error unless everything works that a request may need."""

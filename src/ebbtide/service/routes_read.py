@@ -26,7 +26,9 @@ def read_routes(reader: Reader, limits: Limits) -> APIRouter:
 
     @routes.get("", response_model=schemas.Studies, summary="All studies")
     async def studies() -> Response:
-        return JSONResponse({"studies": await reader.studies()})
+        summaries, damaged = await reader.overview()
+        names = [{"name": study.name} for study in damaged]
+        return JSONResponse({"studies": list(map(wire.study, summaries)), "damaged": names})
 
     @routes.get("/{name}", response_model=schemas.Study, responses=UNKNOWN, summary="One study")
     async def study(name: str) -> Response:

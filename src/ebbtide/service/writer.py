@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from ebbtide.errors import StorageError
+from ebbtide.errors import DamagedError, StorageError
 from ebbtide.study.storage import Database
 
 T = TypeVar("T")
@@ -95,6 +95,8 @@ def _outcome(operation: Operation) -> Callable[["Future[Any]"], None]:
     """Run an operation. A failing disk fails the whole batch; any other error is only its own."""
     try:
         result = operation()
+    except DamagedError as error:
+        return _failing(error)  # of one study
     except StorageError:
         raise
     except Exception as error:

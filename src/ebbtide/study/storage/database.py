@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ebbtide.checks import is_text
-from ebbtide.errors import ConfigurationError, StorageError, UnknownStudyError
+from ebbtide.errors import ConfigurationError, DamagedError, StorageError, UnknownStudyError
 from ebbtide.study.storage import schema
 from ebbtide.study.storage.open_files import OpenFiles
 
@@ -273,8 +273,11 @@ class Database:
                 raise UnknownStudyError(
                     f"{self.path}: the study was deleted in the meantime; open or create another"
                 ) from error
+            if str(error).startswith("Could not decode to UTF-8"):  # by the standard library, not by SQLite
+                reason = "SQLITE_CORRUPT"
             why = next((text for name, text in WHY.items() if reason.startswith(name)), "SQLite reported an error")
-            raise StorageError(f"{self.path}: {why} ({error})") from error
+            kind = DamagedError if reason.startswith("SQLITE_CORRUPT") else StorageError
+            raise kind(f"{self.path}: {why} ({error})") from error
 
 
 def _is_missing(path: Path) -> bool:
