@@ -216,10 +216,8 @@ class Database:
             self.run(begin)
             self._depth = depth + 1
             yield
-            if depth == 0:
-                self._check_place()
             self.run(end)
-            if depth == 0:  # again: it may have gone during the commit
+            if depth == 0:  # before anything is confirmed: the file may have gone since the transaction began
                 self._check_place()
         except BaseException:
             self._undo(undo)
