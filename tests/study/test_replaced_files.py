@@ -209,3 +209,17 @@ def test_a_log_that_went_back_is_noticed(path, opt):
     with closing(eb.Optimizer.open(url(path), "edge")) as again:
         again.tell({"x": 0.5}, 3.0)
     assert column(path, VALUES) == [0.0, 3.0]
+
+
+def test_a_new_file_is_not_created_beside_the_log_of_one_that_is_missing(path, opt):
+    """SQLite would delete the log, and with it what was recorded last."""
+    for k in range(1, 5):
+        opt.tell({"x": 0.5}, float(k))
+    crashed = path.with_name("crashed.db")
+    shutil.copy(f"{path}-wal", f"{crashed}-wal")
+    with pytest.raises(eb.StorageError, match="its write-ahead log is there"):
+        tiny(crashed)
+    assert not crashed.exists()
+    shutil.copy(path, crashed)
+    with closing(tiny(crashed, clock=eb.SystemClock())) as again:
+        assert len(again.history) == 5

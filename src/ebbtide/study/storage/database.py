@@ -59,11 +59,8 @@ class Database:
     """
 
     def __init__(self, path: Path, mode: Mode = "rw", *, copy: bool = True) -> None:
-        if mode != "rwc" and _is_missing(path):
-            raise StorageError(
-                f"{path} does not exist; check the path, or create a study there: "
-                "eb.Optimizer(..., storage=..., name=...), or `ebbtide create`"
-            )
+        if _is_missing(path):
+            _check_missing(path, mode)
         self.path, self._place, self._mode = path, path.absolute(), mode
         self._depth, self._closed = 0, False
         self._opening, self._held = False, False  # held: between an open that succeeded and leaving a file that is away
@@ -286,6 +283,20 @@ def _is_missing(path: Path) -> bool:
     except OSError:
         pass  # SQLite will say what is wrong
     return False
+
+
+def _check_missing(path: Path, mode: Mode) -> None:
+    if mode != "rwc":
+        raise StorageError(
+            f"{path} does not exist; check the path, or create a study there: "
+            "eb.Optimizer(..., storage=..., name=...), or `ebbtide create`"
+        )
+    log = Path(f"{os.path.realpath(path)}-wal")
+    if not _is_missing(log) and log.stat().st_size:
+        raise StorageError(
+            f"{path} does not exist, but its write-ahead log is there, with what was recorded last: put the file back, "
+            f"or, to begin a new one, move {log.name} away"
+        )
 
 
 def _close(connection: sqlite3.Connection, process: int, files: OpenFiles) -> None:
