@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from helpers.studies import column, tiny, url
+from helpers.studies import column, python, tiny, url
 
 import ebbtide as eb
 from ebbtide.study.storage import Storage
@@ -223,3 +223,41 @@ def test_a_new_file_is_not_created_beside_the_log_of_one_that_is_missing(path, o
     shutil.copy(path, crashed)
     with closing(tiny(crashed, clock=eb.SystemClock())) as again:
         assert len(again.history) == 5
+
+
+def test_a_log_is_not_applied_to_another_file_after_a_crash(path, tmp_path):
+    """SQLite itself would, and damage it."""
+    code = """
+        import os, sys
+        import ebbtide as eb
+        opt = eb.Optimizer({"x": eb.Float(0.0, 1.0)}, storage=sys.argv[1], name="edge", seed=0)
+        for k in range(200):
+            opt.tell({"x": 0.5}, float(k))
+        os._exit(0)
+    """
+    process = python(code, url(path))
+    process.communicate(timeout=120)
+    assert process.returncode == 0  # the log is left behind
+    other, kept = tmp_path / "other.db", tmp_path / "kept.db"
+    tiny(other).close()
+    path.rename(kept)
+    other.rename(path)
+    before = path.read_bytes()
+    for attempt in (lambda: tiny(path), lambda: Storage.of(url(path), read_only=True)):
+        with pytest.raises(eb.StorageError, match="put the old file back, or move the log away"):
+            attempt()
+    assert path.read_bytes() == before
+    path.rename(other)
+    kept.rename(path)
+    with closing(eb.Optimizer.open(url(path), "edge")) as opt:
+        assert opt.told == 200
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["other.db", "s.db"]
+
+
+def test_a_copy_with_its_log_can_be_opened(path, opt):
+    for k in range(1, 5):
+        opt.tell({"x": 0.5}, float(k))
+    folder = path.with_name("copy")
+    shutil.copytree(path.parent, folder)
+    with closing(eb.Optimizer.open(url(folder / "s.db"), "edge")) as again:
+        assert again.told == 5

@@ -86,9 +86,16 @@ class Database:
         self._close = weakref.finalize(self, _close, self._connection, self._process, files)
         self._opening = True
         try:
+            if files.log_is_of_another:
+                raise StorageError(
+                    f"{self.path} was replaced by another file while it was in use, and SQLite would apply the log of "
+                    f"the old one, {self.path.name}-wal, to it; put the old file back, or move the log away"
+                )
             if before is None or files.database == before.database:
                 self._prepare(mode, copy)
                 files.note_logs()
+                if mode != "ro":
+                    files.note_use()
             if before is not None and not files.follow(before):
                 raise StorageError(f"{self.path} {before.trouble}")
         except BaseException:
@@ -306,6 +313,7 @@ def _close(connection: sqlite3.Connection, process: int, files: OpenFiles) -> No
         with suppress(sqlite3.Error):
             _empty_log(connection)  # otherwise it would be applied to whatever file is at the path next
     connection.close()
+    files.note_end()
 
 
 def _empty_log(connection: sqlite3.Connection) -> bool:

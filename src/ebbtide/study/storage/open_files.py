@@ -4,10 +4,13 @@ Deleting, moving or replacing a database does not stop SQLite: it goes on with t
 else will ever find what it writes. So whoever confirms a write looks first whether they are the ones at the path.
 """
 
+import json
 import os
 import weakref
 from contextlib import suppress
 from pathlib import Path
+
+from ebbtide.files import write_atomically
 
 Identity = tuple[int, int]  # device and inode
 
@@ -20,6 +23,7 @@ class OpenFiles:
         self.path = path
         real = os.path.realpath(path)
         self._logs = (f"{real}-wal", f"{real}-shm")
+        self._note = Path(f"{real}-use")  # which database the log beside it belongs to
         self._log_identities: tuple[Identity | None, ...] = (None, None)
         self.database = _identity(path)
         # As long as this is open, no other file gets the same inode, and what was deleted can still be copied. Unlike
@@ -33,6 +37,30 @@ class OpenFiles:
     def note_logs(self) -> None:
         """To be called once the write-ahead log is in use: from then on, it must stay where it is, too."""
         self._log_identities = tuple(map(_identity, self._logs))
+
+    @property
+    def log_is_of_another(self) -> bool:
+        """Whether the write-ahead log belongs to a database that was at the path before, and was replaced.
+
+        SQLite cannot tell, and would apply it to this one.
+        """
+        with suppress(OSError, ValueError):
+            database, log = map(tuple, json.loads(self._note.read_text()))
+            return log == _identity(self._logs[0]) and database != self.database and self.log_size > 0
+        return False
+
+    def note_use(self) -> None:
+        """For the next who opens it, in case this process cannot tidy up."""
+        content = json.dumps([self.database, self._log_identities[0]])
+        with suppress(OSError):
+            if self._log_identities[0] is not None and not (self._note.exists() and self._note.read_text() == content):
+                write_atomically(self._note, content)
+
+    def note_end(self) -> None:
+        """To be called after the database was closed: the last to do so has removed the log."""
+        with suppress(OSError):
+            if not os.path.exists(self._logs[0]):
+                self._note.unlink(missing_ok=True)
 
     def follow(self, before: "OpenFiles") -> bool:
         """Whether these are the files that were open before, or new logs in their places.
