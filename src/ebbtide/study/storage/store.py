@@ -5,7 +5,6 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, NoReturn
 
 from ebbtide.checks import as_finite, is_text
@@ -18,6 +17,7 @@ from ebbtide.study.storage.database import Database, path_of
 from ebbtide.study.storage.sqlite_log import OBSERVATION, SqliteLog, intact
 
 MAX_NAME = 100
+MAX_CHECKED = 10_000  # studies whose definitions are remembered as sound
 SHOWN = 10  # names listed in an error
 
 
@@ -56,6 +56,7 @@ class Page:
 class Storage:
     def __init__(self, database: Database) -> None:
         self.database = database
+        self._checked: dict[int, int] = {}  # by study: the hash of its definition, which was found to make sense
 
     @classmethod
     def of(cls, storage: "str | Storage", *, read_only: bool = False, create: bool = False) -> "Storage":
@@ -121,7 +122,7 @@ class Storage:
         if not isinstance(name, str) or not is_text(name):
             return None
         found = self.database.row("SELECT study, definition FROM studies WHERE name = ?", (name,))
-        return None if found is None else SqliteLog(self.database, found[0], _described(name, found[1]))
+        return None if found is None else SqliteLog(self.database, found[0], self._described(found[0], found[1], name))
 
     # --- reading ------------------------------------------------------------------------------------------
 
@@ -164,12 +165,23 @@ class Storage:
             )
         asked, told, failed, abandoned, removed, last = counts
         active = told - failed - abandoned - removed
-        described = _described(name, definition)
+        described = self._described(study, definition, name)
         with intact(f"the study {name!r}"):
             if not isinstance(name, str) or None in (as_finite(created), as_finite(0.0 if last is None else last)):
                 raise ValueError(f"name={name!r}, created={created!r}, last told={last!r}")
             described = LiveOptions.from_json(described).to_json() | described
         return Summary(name, created, described, asked, told, failed, abandoned, active, removed, last)
+
+    def _described(self, study: int, definition: Any, name: Any) -> dict[str, Any]:
+        """The definition of a study, as JSON that makes sense."""
+        with intact(f"the study {name!r}"):
+            described: dict[str, Any] = json.loads(definition)
+            if self._checked.get(study) != hash(definition):
+                _check_definition(described)
+                if len(self._checked) >= MAX_CHECKED:  # many were deleted since
+                    self._checked.clear()
+                self._checked[study] = hash(definition)
+            return described
 
     def page(self, name: str, start: int, limit: int, active: bool | None = None) -> Page:
         """`limit` lines from line `start` on; if `active` is not None, only those that are active, or are not."""
@@ -181,17 +193,7 @@ class Storage:
         return Page(shown, rows[limit][0] if len(rows) > limit else None)
 
 
-def _described(name: Any, definition: Any) -> dict[str, Any]:
-    """The definition of a study, as JSON that makes sense."""
-    with intact(f"the study {name!r}"):
-        _check_definition(definition)
-        described: dict[str, Any] = json.loads(definition)
-        return described
-
-
-@lru_cache(maxsize=1024)
-def _check_definition(text: str) -> None:
-    described = json.loads(text)
+def _check_definition(described: dict[str, Any]) -> None:
     if not isinstance(described["clock"], str):
         raise TypeError(f"clock={described['clock']!r}")
     with suppress(SnapshotError):  # an algorithm with parts of the user's own, which are not stored
