@@ -72,8 +72,8 @@ docs: .venv/.docs ## the site, in out/docs; a broken link or an undocumented pub
 dist: .venv/.installed .venv-dist/.installed ## build the wheel and the sdist in dist, and try them out
 	.venv-dist/bin/python tools/dist.py --suite-python $(BIN)/python $(PYTHONS:%=--python %) $(TAG:%=--tag %)
 
-chaos: .venv/.installed ## a service killed 1,000 times while clients ask and tell: is everything confirmed there, once?
-	$(BIN)/python -W ignore perf/chaos.py --kills 1000
+chaos: .venv/.installed ## a service killed, its file deleted, moved or replaced, 1,000 times each: is everything confirmed there?
+	$(BIN)/python -W ignore perf/chaos.py --kills 1000 --losses 1000
 
 fuzz: .venv/.installed ## generated requests, a million unless N=... says otherwise: does the service fail or grow? Goes on if interrupted
 	$(BIN)/python -W ignore perf/fuzz.py --requests $(N)

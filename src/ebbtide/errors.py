@@ -10,7 +10,8 @@ EbbtideError
 ├── StudyError           a stored study that already exists, or has another definition
 │   └── UnknownStudyError     … or does not exist
 ├── SnapshotError        a file that cannot be read, or is incomplete, edited or from a newer version
-├── StorageError         a database that is full, read-only, busy, damaged or from a newer version
+├── StorageError         a database that is full, read-only, busy, damaged, gone or from a newer version
+│   └── DamagedError          … or a study in it whose rows cannot be read
 ├── ServiceError         a service that cannot be reached, or refused a request
 │   ├── BusyError             … because too many requests are already waiting
 │   └── WorkerError           … because a model takes too long or too much memory, or its workers keep dying
@@ -67,7 +68,11 @@ class SnapshotError(EbbtideError):
 
 
 class StorageError(EbbtideError):
-    """A database that is full, read-only, busy, damaged or from a newer version."""
+    """A database that is full, read-only, busy, damaged, gone or from a newer version."""
+
+
+class DamagedError(StorageError):
+    """A stored study that cannot be read, because its rows or the file are damaged."""
 
 
 class ServiceError(EbbtideError):

@@ -132,7 +132,7 @@ class Optimizer(StudyReads):
         callbacks: Iterable[Callable[[Event], object]],
     ) -> None:
         engine = Engine(Definition.from_json(log.definition, algorithm))
-        engine.restore(*log.checkpoint())
+        log.restore(engine)
         restored = codec.restore_clock(engine.definition.clock, clock, engine.state.latest_reading)
         self._begin(engine, log, restored, callbacks)
 

@@ -57,7 +57,7 @@ class Server:
         """The lines of the log from a character on, each as its level and its pairs; health checks are left out."""
         assert self.alive()  # what was answered before this is in the log by now
         found = [(level, pairs(text)) for level, text in LINE.findall(self.log[since:])]
-        return [(level, line) for level, line in found if line["verb"] != "healthz"]
+        return [(level, line) for level, line in found if line["verb"] not in ("livez", "readyz", "healthz")]
 
     def call(
         self, method: str, path: str, body: object = None, head_only: bool = False, **headers: str | None
@@ -85,7 +85,7 @@ class Server:
 
     def alive(self) -> bool:
         """Whether the process runs and answers."""
-        return self.process.poll() is None and self.call("GET", "/healthz").status == 200
+        return self.process.poll() is None and self.call("GET", "/livez").status == 200
 
     def workers(self) -> list[int]:
         """The ids of its worker processes, without multiprocessing's own helper."""

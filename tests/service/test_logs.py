@@ -200,7 +200,7 @@ def test_a_failure_of_the_service_has_its_traceback_in_the_log_and_not_in_the_an
     async def fail(self):
         raise ZeroDivisionError("something is\nERROR wrong")
 
-    monkeypatch.setattr(Reader, "studies", fail)
+    monkeypatch.setattr(Reader, "overview", fail)
     answer = direct.call("GET", "/studies", headers=[BEARER])
     assert (answer.status, answer.error) == (500, "InternalError")
     assert b"wrong" not in answer.body

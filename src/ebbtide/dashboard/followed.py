@@ -25,7 +25,7 @@ class FollowedStudy:
     def __init__(self, log: SqliteLog) -> None:
         self.log = log
         self.engine = Engine(Definition.from_json(log.definition))
-        self.engine.restore(*log.checkpoint())
+        log.restore(self.engine)
         self._recommended: OrderedDict[int, Recommendation] = OrderedDict()
 
     def catch_up(self) -> None:

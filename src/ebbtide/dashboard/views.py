@@ -117,7 +117,7 @@ class Views:
         return followed, None
 
     def _drop_deleted(self) -> None:
-        stored = set(map(self.storage.identify, self.storage.names()))
+        stored = set(self.storage.numbers())
         self._followed = OrderedDict((study, each) for study, each in self._followed.items() if study in stored)
 
 

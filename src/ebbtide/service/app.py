@@ -128,7 +128,9 @@ def _metrics_route(studies: Studies, metrics: Metrics) -> APIRouter:
         summary="Figures for Prometheus",
     )
     async def scrape() -> Response:
-        return Response(metrics.text(await studies.summaries()), media_type=CONTENT_TYPE_LATEST)
+        summaries, damaged = await studies.overview()
+        text = metrics.text(summaries, len(damaged), studies.log_size)
+        return Response(text, media_type=CONTENT_TYPE_LATEST)
 
     return routes
 

@@ -41,10 +41,22 @@ class Metrics:
         self.requests.labels(method, route, status).inc()
         self.seconds.labels(method, route).observe(seconds)
 
-    def text(self, studies: list[Summary]) -> bytes:
+    def text(self, studies: list[Summary], damaged: int, log_size: int) -> bytes:
         own = CollectorRegistry()
+        own.register(_Database(damaged, log_size))
         own.register(_Studies(studies))
         return generate_latest(self.registry) + generate_latest(own)
+
+
+class _Database:
+    def __init__(self, damaged: int, log_size: int) -> None:
+        self.damaged, self.log_size = damaged, log_size
+
+    def collect(self) -> Iterator[Metric]:
+        about = "Studies that cannot be read."
+        yield GaugeMetricFamily("ebbtide_studies_damaged", about, value=self.damaged)
+        about = "Size of the database's write-ahead log, which long readers keep from shrinking."
+        yield GaugeMetricFamily("ebbtide_write_ahead_log_bytes", about, value=self.log_size)
 
 
 class _Studies:

@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 
 from ebbtide import wire
 from ebbtide.records import Trial
+from ebbtide.service.health import Probe
 from ebbtide.service.queues import Notifier
 from ebbtide.service.viewer import Viewer
-from ebbtide.study.storage import Storage, Summary
+from ebbtide.study.storage import Damaged, Storage, Summary
 from ebbtide.study.tells import asked_under
 
 T = TypeVar("T")
@@ -35,17 +36,16 @@ class Reader:
         self._long = Thread(url, "pages")
         self.viewer = Viewer(url)
         self.notifier = Notifier()
+        self.probes = [Probe("the reading thread", lambda: self.read(lambda storage: storage.names()))]
 
     def close(self) -> None:
         self.viewer.close()
         self._short.close()
         self._long.close()
 
-    async def studies(self) -> list[dict[str, Any]]:
-        return [wire.study(summary) for summary in await self.summaries()]
-
-    async def summaries(self) -> list[Summary]:
-        return await self.read(lambda storage: [storage.summary(name) for name in storage.names()])
+    async def overview(self) -> tuple[list[Summary], list[Damaged]]:
+        """All studies: those that can be read, and the others."""
+        return await self.read(lambda storage: storage.overview())
 
     async def study(self, name: str) -> dict[str, Any]:
         return await self.read(lambda storage: wire.study(storage.summary(name)))
@@ -64,9 +64,19 @@ class Reader:
 
         return await self.read_much(read)
 
+    @property
+    def log_size(self) -> int:
+        """Bytes of the write-ahead log."""
+        return self._short.storage.database.log_size
+
+    def tend(self) -> None:
+        """Let go of files that were deleted, moved or replaced."""
+        for thread in (self._short, self._long):
+            thread.tend()
+
     async def check(self) -> None:
-        """An error unless the studies can be read."""
-        await self.read(lambda storage: storage.names())
+        """An error unless everything works that a request may need."""
+        await asyncio.gather(*(probe.check() for probe in self.probes))
 
     async def read(self, query: Callable[[Storage], T]) -> T:
         return await self._short.do(query)
@@ -80,15 +90,18 @@ class Thread:
     """A thread that reads, over a connection to the database of its own."""
 
     def __init__(self, url: str, name: str) -> None:
-        self._storage = Storage.of(url, read_only=True)
+        self.storage = Storage.of(url, read_only=True)
         self._pool = ThreadPoolExecutor(1, name)
 
     async def do(self, query: Callable[[Storage], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, query, self._storage)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, query, self.storage)
+
+    def tend(self) -> None:
+        self._pool.submit(self.storage.database.tend)
 
     def close(self) -> None:
         self._pool.shutdown()
-        self._storage.close()
+        self.storage.close()
 
 
 def lines_within(characters: int, storage: Storage, name: str, most: int) -> int:

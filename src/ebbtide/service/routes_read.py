@@ -15,6 +15,7 @@ from ebbtide.service.reader import Reader, Slice
 from ebbtide.version import __version__
 
 MAX_PAGE = 10_000
+OK = {"status": "ok", "version": __version__}
 STREAM: dict[int | str, dict[str, Any]] = {
     200: {"description": "asks and tells, as they happen", "content": {"text/event-stream": {}}}
 }
@@ -25,7 +26,9 @@ def read_routes(reader: Reader, limits: Limits) -> APIRouter:
 
     @routes.get("", response_model=schemas.Studies, summary="All studies")
     async def studies() -> Response:
-        return JSONResponse({"studies": await reader.studies()})
+        summaries, damaged = await reader.overview()
+        names = [{"name": study.name} for study in damaged]
+        return JSONResponse({"studies": list(map(wire.study, summaries)), "damaged": names})
 
     @routes.get("/{name}", response_model=schemas.Study, responses=UNKNOWN, summary="One study")
     async def study(name: str) -> Response:
@@ -90,9 +93,17 @@ async def _page(reader: Reader, name: str, active: bool | None, first: Slice) ->
 def health_routes(reader: Reader) -> APIRouter:
     routes = APIRouter(tags=["service"], responses=ERRORS)
 
-    @routes.get("/healthz", response_model=schemas.Health, summary="Whether the service works")
-    async def healthz() -> Response:
+    @routes.get("/livez", response_model=schemas.Health, summary="Whether the service runs: if not, start it again")
+    async def livez() -> Response:
+        return JSONResponse(OK)
+
+    @routes.get("/readyz", response_model=schemas.Health, summary="Whether the service can do its work")
+    async def readyz() -> Response:
         await reader.check()
-        return JSONResponse({"status": "ok", "version": __version__})
+        return JSONResponse(OK)
+
+    @routes.get("/healthz", response_model=schemas.Health, summary="The same as /readyz")
+    async def healthz() -> Response:
+        return await readyz()
 
     return routes

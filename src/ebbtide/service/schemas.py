@@ -160,8 +160,13 @@ class Study(BaseModel):
     last_told: float | None
 
 
+class Damaged(BaseModel):
+    name: str
+
+
 class Studies(BaseModel):
     studies: list[Study]
+    damaged: list[Damaged] = Field(description="studies that cannot be read; GET /studies/{name} says why")
 
 
 class Trial(BaseModel):

@@ -7,6 +7,7 @@ After a few asks of other processes that came first, the writer keeps them waiti
 
 import asyncio
 import json
+import os
 import pickle
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -16,10 +17,19 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ebbtide import wire
-from ebbtide.errors import BusyError, ConfigurationError, EbbtideError, StudyError, TrialError
+from ebbtide.errors import (
+    BusyError,
+    ConfigurationError,
+    EbbtideError,
+    ServiceError,
+    StorageError,
+    StudyError,
+    TrialError,
+)
 from ebbtide.optimizer import Optimizer
 from ebbtide.records import Recommendation, Trial
 from ebbtide.service import workers
+from ebbtide.service.health import PATIENCE_S, Probe
 from ebbtide.service.middleware import Limits
 from ebbtide.service.queues import AskQueues
 from ebbtide.service.reader import Reader
@@ -50,9 +60,13 @@ class Studies(Reader):
         self._storage = Storage.of(url, create=True)  # before the reader's: this one creates the file
         super().__init__(url)
         self._open: OrderedDict[str, OpenStudy] = OrderedDict()  # by name; used by the writing thread only
-        self._writer = Writer(self._storage.database, self._open.clear)
+        self._writer = Writer(self._storage.database, self._undone, self._tend)
         self._workers = Workers(processes, workers.NICENESS)
         self._queues = AskQueues()
+        self.probes += [
+            Probe("the writing thread", lambda: self._write(self._storage.database.touch)),
+            Probe("the worker processes", lambda: self._workers.do("health", 0, os.getpid)),
+        ]
 
     def start_workers(self) -> None:
         self._workers.start()
@@ -211,11 +225,23 @@ class Studies(Reader):
         return await self._write(lambda: self._with(name, describe))
 
     async def check(self) -> None:
-        """An error unless both the writing and the reading thread can work."""
-        await self._write(self._storage.names)
+        if (oldest := self.oldest_wait) > PATIENCE_S:
+            raise ServiceError(f"an ask has been waiting for {oldest:.0f} s; asks are stuck, or far too many")
+        if (failure := self._writer.recent_failure) is not None:
+            raise StorageError(str(failure)) from failure
         await super().check()
 
     # --- in the writing thread ----------------------------------------------------------------------------
+
+    def _undone(self) -> None:
+        """Nothing of a batch was written: what is in memory may be wrong, and the file may be gone."""
+        self._open.clear()
+        self.tend()
+
+    def _tend(self) -> None:
+        """While there is nothing to write: let go of files that were deleted, moved or replaced."""
+        self.tend()
+        self._storage.database.tend()
 
     async def _write(self, operation: Callable[[], T]) -> T:
         return await asyncio.wrap_future(self._writer.submit(operation))

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVarTuple
 
 from ebbtide.dashboard.views import Views
-from ebbtide.errors import BusyError, StorageError
+from ebbtide.errors import BusyError, DamagedError, StorageError
 from ebbtide.service.workers import Workers
 from ebbtide.study.storage import Storage
 
@@ -40,6 +40,8 @@ def _views(url: str) -> Iterator[Views]:
     views = _opened.get(url) or _opened.setdefault(url, Views(Storage.of(url, read_only=True)))
     try:
         yield views
+    except DamagedError:
+        raise  # of one study; the others are followed as before
     except StorageError:
         del _opened[url]  # the next view opens the file again: it may be another one by then
         raise

@@ -4,24 +4,32 @@ disk serves many tells; no operation is confirmed before the flush.
 
 import queue
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, TypeVar
 
-from ebbtide.errors import StorageError
+from ebbtide.errors import DamagedError, StorageError
 from ebbtide.study.storage import Database
 
 T = TypeVar("T")
 MAX_BATCH = 256
+IDLE_S = 1.0  # without work, after which `idle` is called, and again
+RECENT_S = 10.0  # for which a batch that was not committed is remembered, unless a later one is
 
 Operation = Callable[[], Any]
 Entry = tuple[Operation, "Future[Any]"]
 
 
 class Writer:
-    def __init__(self, database: Database, undone: Callable[[], object]) -> None:
+    def __init__(
+        self, database: Database, undone: Callable[[], object], idle: Callable[[], object] = lambda: None
+    ) -> None:
         self.database = database
         self._undone = undone  # called when a batch was not committed: what it changed in memory is wrong
+        self._idle = idle
+        self._failure: tuple[float, Exception] | None = None
         self._queue: queue.SimpleQueue[Entry | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
         self._thread.start()
@@ -36,13 +44,19 @@ class Writer:
     def alive(self) -> bool:
         return self._thread.is_alive()
 
+    @property
+    def recent_failure(self) -> Exception | None:
+        """Why a batch was not committed, if that was a moment ago, and nothing but a probe was written since."""
+        failed, error = self._failure or (0.0, None)
+        return error if time.monotonic() - failed < RECENT_S else None
+
     def close(self) -> None:
         """Finish what was submitted, then stop."""
         self._queue.put(None)
         self._thread.join()
 
     def _work(self) -> None:
-        while (first := self._queue.get()) is not None:
+        while (first := self._next()) is not None:
             batch = [first]
             last = False
             while len(batch) < MAX_BATCH and not self._queue.empty() and not last:
@@ -53,13 +67,24 @@ class Writer:
             if last:
                 return
 
+    def _next(self) -> Entry | None:
+        while True:
+            try:
+                return self._queue.get(timeout=IDLE_S)
+            except queue.Empty:
+                with suppress(StorageError):  # a request that comes now is told
+                    self._idle()
+
     def _commit(self, batch: list[Entry]) -> None:
         batch = [entry for entry in batch if entry[1].set_running_or_notify_cancel()]  # unless it was cancelled
         outcomes: list[Callable[[Future[Any]], None]] = []
         try:
             with self.database.transaction():
                 outcomes = [_outcome(operation) for operation, _ in batch]
+            if any(operation != self.database.touch for operation, _ in batch):
+                self._failure = None
         except Exception as error:
+            self._failure = time.monotonic(), error
             self._undone()
             outcomes = [_failing(error)] * len(batch)
         for (_, future), settle in zip(batch, outcomes, strict=True):
@@ -70,6 +95,8 @@ def _outcome(operation: Operation) -> Callable[["Future[Any]"], None]:
     """Run an operation. A failing disk fails the whole batch; any other error is only its own."""
     try:
         result = operation()
+    except DamagedError as error:
+        return _failing(error)  # of one study
     except StorageError:
         raise
     except Exception as error:

@@ -1,7 +1,7 @@
 """A SQLite file that never loses what was committed, and whose errors explain themselves.
 
-Write-ahead log with synchronous=FULL: a committed transaction is on the disk. There is one writer at a time; other
-writers wait for it, BUSY_S at most. Readers and writers never wait for each other.
+Write-ahead log with synchronous=FULL: a committed transaction is on the disk, in the file that is at its path then.
+There is one writer at a time; other writers wait for it, BUSY_S at most. Readers and writers never wait for each other.
 """
 
 import os
@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ebbtide.checks import is_text
-from ebbtide.errors import ConfigurationError, StorageError, UnknownStudyError
+from ebbtide.errors import ConfigurationError, DamagedError, StorageError, UnknownStudyError
 from ebbtide.study.storage import schema
+from ebbtide.study.storage.open_files import OpenFiles
 
 Mode = Literal["ro", "rw", "rwc"]  # as in SQLite's URIs
 
 BUSY_S = 30.0
+LOG_BYTES = 8 << 20  # to which the write-ahead log shrinks, if a long reader has made it larger
 PREFIX = "sqlite:///"
 WHY = {
     "SQLITE_FULL": "the disk is full; nothing was recorded: make room and try again",
@@ -53,31 +55,55 @@ class Database:
     """A file opened for writing ("rw") or only for reading ("ro"); "rwc" creates the file if it is missing.
 
     A file of an older ebbtide is upgraded when it is opened for writing; it is copied first, unless `copy` is false.
+    While the file is not at its path (deleted, moved, replaced), every use is an error; once it is back, it goes on.
     """
 
     def __init__(self, path: Path, mode: Mode = "rw", *, copy: bool = True) -> None:
-        if mode != "rwc" and _is_missing(path):
-            raise StorageError(
-                f"{path} does not exist; check the path, or create a study there: "
-                "eb.Optimizer(..., storage=..., name=...), or `ebbtide create`"
-            )
-        self.path = path
+        if _is_missing(path):
+            _check_missing(path, mode)
+        self.path, self._place, self._mode = path, path.absolute(), mode
         self._depth, self._closed = 0, False
+        self._opening, self._held = False, False  # held: between an open that succeeded and leaving a file that is away
         self._process = os.getpid()
-        with self._clearly():
-            self._connection = connect(path, mode)
-        self._close = weakref.finalize(self, _close, self._connection, self._process)
-        try:
-            self._prepare(mode, copy)
-        except BaseException:
-            self.close()
-            raise
+        self._open(mode, copy)
 
     def close(self) -> None:
         self._closed = True
         self._close()
 
+    @property
+    def log_size(self) -> int:
+        """Bytes of the write-ahead log."""
+        return self._files.log_size
+
     # --- opening ------------------------------------------------------------------------------------------
+
+    def _open(self, mode: Mode, copy: bool, before: OpenFiles | None = None) -> None:
+        """With `before`: only if it is the same file."""
+        with self._clearly():
+            self._connection = connect(self._place, mode)
+        files = OpenFiles(self._place)
+        self._close = weakref.finalize(self, _close, self._connection, self._process, files)
+        self._opening = True
+        try:
+            if files.log_is_of_another:
+                raise StorageError(
+                    f"{self.path} was replaced by another file while it was in use, and SQLite would apply the log of "
+                    f"the old one, {self.path.name}-wal, to it; put the old file back, or move the log away"
+                )
+            if before is None or files.database == before.database:
+                self._prepare(mode, copy)
+                files.note_logs()
+                if mode != "ro":
+                    files.note_use()
+            if before is not None and not files.follow(before):
+                raise StorageError(f"{self.path} {before.trouble}")
+        except BaseException:
+            self._close()
+            raise
+        finally:
+            self._opening = False
+        self._files, self._held = files, True
 
     def _prepare(self, mode: Mode, copy: bool) -> None:
         with self._clearly():
@@ -93,9 +119,11 @@ class Database:
             if mode == "ro":
                 return
             self._patiently("PRAGMA journal_mode = WAL")  # a restored backup may have lost it
+            self._connection.execute(f"PRAGMA journal_size_limit = {LOG_BYTES}")
             if version != schema.version():
                 with self.transaction():
                     schema.upgrade(self._connection, self.path, self._version(), copy)
+            self._version()  # a read, which opens the write-ahead log
 
     def _version(self) -> int | None:
         """The schema's version; None for an empty file. An error if the file belongs to another program."""
@@ -122,24 +150,58 @@ class Database:
                     raise
                 time.sleep(0.01)
 
+    # --- the file in its place ------------------------------------------------------------------------------
+
+    def _check_place(self) -> None:
+        if self._held and not self._files.are_there:
+            raise StorageError(f"{self.path} {self._files.trouble}")
+
+    def _return(self) -> None:
+        """Go on with the file that was opened, which may have been away. An error if it is not at its path.
+
+        Meanwhile it is closed, so that it is complete without a write-ahead log, and whatever is at the path now has
+        no log of another file beside it.
+        """
+        if self._held and self._files.are_there:
+            return
+        if self._held and self._files.can_be_left and (self._mode == "ro" or _empty_log(self._connection)):
+            self._close()
+            self._held = False
+        if self._held or not self._files.is_there:
+            raise StorageError(f"{self.path} {self._files.trouble}")
+        self._open("ro" if self._mode == "ro" else "rw", True, self._files)
+
     # --- use ----------------------------------------------------------------------------------------------
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> None:
-        with self._clearly():
-            self._connection.execute(statement, values)
+        with self._in_place() as connection:
+            connection.execute(statement, values)
 
     def run_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        with self._clearly():
-            self._connection.executemany(statement, rows)
+        with self._in_place() as connection:
+            connection.executemany(statement, rows)
 
     def rows(self, query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> list[Any]:
-        with self._clearly():
-            return self._connection.execute(query, values).fetchall()
+        with self._in_place() as connection:
+            return connection.execute(query, values).fetchall()
 
     def row(self, query: str, values: Sequence[Any] | Mapping[str, Any] = ()) -> Any:
         """The first row, or None."""
-        with self._clearly():
-            return self._connection.execute(query, values).fetchone()
+        with self._in_place() as connection:
+            return connection.execute(query, values).fetchone()
+
+    def touch(self) -> None:
+        """Write what is there already, the version, to find out whether the disk takes it."""
+        self.run(f"PRAGMA user_version = {schema.version()}")
+
+    def tend(self) -> None:
+        """To be called now and then, outside a transaction: an error if the file is away, which is then closed.
+
+        A write-ahead log that has grown too long is emptied, unless somebody is reading it.
+        """
+        with self._in_place() as connection:
+            if self._mode != "ro" and self.log_size > LOG_BYTES:
+                _empty_log(connection)
 
     def _number(self, query: str) -> int:
         return int(self.row(query)[0])
@@ -159,6 +221,8 @@ class Database:
             self._depth = depth + 1
             yield
             self.run(end)
+            if depth == 0:  # before anything is confirmed: the file may have gone since the transaction began
+                self._check_place()
         except BaseException:
             self._undo(undo)
             raise
@@ -168,8 +232,8 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[None]:
         """Several queries that see the same state of the file."""
-        with self._clearly():
-            inside = self._connection.in_transaction
+        with self._in_place() as connection:
+            inside = connection.in_transaction
         if inside:
             yield
             return
@@ -188,6 +252,14 @@ class Database:
                     self._connection.execute(statement)
 
     @contextmanager
+    def _in_place(self) -> Iterator[sqlite3.Connection]:
+        """The connection; where a transaction or a single statement begins, only if the file is at its path."""
+        with self._clearly():
+            if not (self._closed or self._opening or (self._held and self._connection.in_transaction)):
+                self._return()
+            yield self._connection
+
+    @contextmanager
     def _clearly(self) -> Iterator[None]:
         if os.getpid() != self._process:
             raise StorageError(f"{self.path} was opened by another process, before a fork; open it again in this one")
@@ -203,8 +275,11 @@ class Database:
                 raise UnknownStudyError(
                     f"{self.path}: the study was deleted in the meantime; open or create another"
                 ) from error
+            if str(error).startswith("Could not decode to UTF-8"):  # by the standard library, not by SQLite
+                reason = "SQLITE_CORRUPT"
             why = next((text for name, text in WHY.items() if reason.startswith(name)), "SQLite reported an error")
-            raise StorageError(f"{self.path}: {why} ({error})") from error
+            kind = DamagedError if reason.startswith("SQLITE_CORRUPT") else StorageError
+            raise kind(f"{self.path}: {why} ({error})") from error
 
 
 def _is_missing(path: Path) -> bool:
@@ -217,9 +292,38 @@ def _is_missing(path: Path) -> bool:
     return False
 
 
-def _close(connection: sqlite3.Connection, process: int) -> None:
-    if os.getpid() == process:  # SQLite's locks belong to the process: a forked child must not release them
-        connection.close()
+def _check_missing(path: Path, mode: Mode) -> None:
+    if mode != "rwc":
+        raise StorageError(
+            f"{path} does not exist; check the path, or create a study there: "
+            "eb.Optimizer(..., storage=..., name=...), or `ebbtide create`"
+        )
+    log = Path(f"{os.path.realpath(path)}-wal")
+    if not _is_missing(log) and log.stat().st_size:
+        raise StorageError(
+            f"{path} does not exist, but its write-ahead log is there, with what was recorded last: put the file back, "
+            f"or, to begin a new one, move {log.name} away"
+        )
+
+
+def _close(connection: sqlite3.Connection, process: int, files: OpenFiles) -> None:
+    if os.getpid() != process:  # SQLite's locks belong to the process: a forked child must not release them
+        return
+    if not files.are_there:
+        with suppress(sqlite3.Error):
+            _empty_log(connection)  # otherwise it would be applied to whatever file is at the path next
+    connection.close()
+    files.note_end()
+
+
+def _empty_log(connection: sqlite3.Connection) -> bool:
+    """Move all of the write-ahead log to the database, and empty it; False if somebody is reading it."""
+    connection.execute("PRAGMA busy_timeout = 0")
+    try:
+        busy, *_ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {1000 * BUSY_S:.0f}")
+    return not busy
 
 
 def _reason(error: sqlite3.Error) -> str:

@@ -1,18 +1,21 @@
 """One study's log: each ask with the state that it left behind, each tell, each removal. Rows are only added."""
 
 import json
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
 
-from ebbtide.errors import StorageError, UnknownStudyError
+from ebbtide.checks import as_finite
+from ebbtide.errors import DamagedError, StorageError, StudyError, UnknownStudyError
 from ebbtide.records import Observation, Trial
 from ebbtide.study.active import RECENT, REMEMBERED_ASKS, REMEMBERED_FAILURES, Checkpoint
+from ebbtide.study.engine import Engine
 from ebbtide.study.log import Ask, Updates
 from ebbtide.study.state import State
-from ebbtide.study.storage.database import WHY, Database
+from ebbtide.study.storage.database import Database
 
 OBSERVATION = """
     SELECT t.line, t.params, t.time, t.value, t.ask, a.now, r.relevance, t.key, t.abandoned, o.kind, t.reading, t.asks
@@ -28,6 +31,14 @@ MEASURED = """
     SELECT a.ask FROM asks a JOIN tells t ON t.study = a.study AND t.ask = a.ask
     WHERE a.study = ? AND a.kind = ? AND t.value IS NOT NULL AND a.kind <> 'explore'
 """
+DAMAGE = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)  # what it shows itself as
 PENDING = " AND NOT EXISTS (SELECT 1 FROM tells t WHERE t.study = a.study AND t.ask = a.ask)"
 
 
@@ -81,7 +92,7 @@ class SqliteLog:
 
     def _one(self, condition: str, value: int | str) -> Observation | None:
         found = self.database.row(f"{OBSERVATION} AND {condition}", (self.study, value))
-        return None if found is None else observation_of(found)
+        return None if found is None else self.observation(found)
 
     def observations(self, lines: Sequence[int]) -> list[Observation]:
         found = self.numbered(lines)
@@ -90,11 +101,11 @@ class SqliteLog:
     def numbered(self, lines: Sequence[int]) -> dict[int, Observation]:
         """Lines of the history, by number."""
         query = f"{OBSERVATION} AND {AMONG.format('t.line')} ORDER BY t.line"
-        return {row[0]: observation_of(row) for row in self.database.rows(query, (self.study, _text(list(lines))))}
+        return {row[0]: self.observation(row) for row in self.database.rows(query, (self.study, _text(list(lines))))}
 
     def history(self) -> list[Observation]:
-        self._check_that_it_is_there()
-        return [observation_of(row) for row in self.database.rows(f"{OBSERVATION} ORDER BY t.line", (self.study,))]
+        self._check_that_it_has(0, 0)
+        return [self.observation(row) for row in self.database.rows(f"{OBSERVATION} ORDER BY t.line", (self.study,))]
 
     def trials(self) -> list[Trial]:
         return list(map(_trial, self.database.rows(f"{TRIAL} ORDER BY a.ask", (self.study,))))
@@ -104,7 +115,7 @@ class SqliteLog:
 
     def updates(self, asks: int, told: int) -> Updates:
         with self.database.reading():
-            self._check_that_it_is_there()
+            self._check_that_it_has(asks, told)
             tells = self.tells_since(told)
             told_with_readings = [(observation, reading) for observation, reading, _ in tells]
             new = self.asks_since(asks)
@@ -121,16 +132,27 @@ class SqliteLog:
         found = params if outside is None else outside[0]
         return None if found is None else _parsed(found)
 
-    def _check_that_it_is_there(self) -> None:
-        if self.database.row("SELECT 1 FROM studies WHERE study = ?", (self.study,)) is None:
+    def _check_that_it_has(self, asks: int, told: int) -> None:
+        """Raise an error if the study is gone, or has fewer asks or tells than these."""
+        found = self.database.row(
+            "SELECT (SELECT coalesce(max(ask) + 1, 0) FROM asks WHERE study = s.study), "
+            "(SELECT coalesce(max(line) + 1, 0) FROM tells WHERE study = s.study) FROM studies s WHERE s.study = ?",
+            (self.study,),
+        )
+        if found is None:
             raise UnknownStudyError(
                 f"{self.database.path}: the study was deleted in the meantime; open or create another"
+            )
+        if found[0] < asks or found[1] < told:
+            raise StorageError(
+                f"{self.database.path}: the study has {found[0]} asks and {found[1]} tells, but had {asks} and {told}; "
+                "if a backup was restored meanwhile, open it again to go on from there"
             )
 
     def tells_since(self, line: int, limit: int = -1) -> list[tuple[Observation, float, int]]:
         """The history from this line on, each line with the clock's reading and the number of asks before it."""
         rows = self.database.rows(f"{OBSERVATION} AND t.line >= ? ORDER BY t.line LIMIT ?", (self.study, line, limit))
-        return [(observation_of(row), *row[-2:]) for row in rows]
+        return [(self.observation(row), *row[-2:]) for row in rows]
 
     def asks_since(self, number: int, limit: int = -1) -> list[Ask]:
         return self._asks("ask >= ? ORDER BY ask LIMIT ?", number, limit)
@@ -141,7 +163,7 @@ class SqliteLog:
     def _asks(self, condition: str, *values: int | str) -> list[Ask]:
         rows = self.database.rows(f"{ASK} AND {condition}", (self.study, *values))
         return [
-            Ask(_trial(trial), told, now, until, landed, self._removed(trial[0]), _parsed(state, State.from_json))
+            Ask(_trial(trial), told, now, until, landed, self._removed(trial[0]), _parsed(state, _state))
             for *trial, told, now, until, landed, state in rows
         ]
 
@@ -175,7 +197,7 @@ class SqliteLog:
             for (hold,) in self.database.rows(side, (self.study, "hold", ask, around))
         }
         query = f"{OBSERVATION} AND {AMONG.format('t.ask')} ORDER BY t.line"
-        return [observation_of(row) for row in self.database.rows(query, (self.study, _text([*baseline, *holds])))]
+        return [self.observation(row) for row in self.database.rows(query, (self.study, _text([*baseline, *holds])))]
 
     def removals_since(self, ask: int) -> list[tuple[int, int]]:
         """(ask, line) of everything removed by this ask or a later one, in the order of the asks."""
@@ -192,6 +214,11 @@ class SqliteLog:
         )
 
     # --- resuming: the last state, and what is active and pending, without replaying the rest ------------------
+
+    def restore(self, engine: Engine) -> None:
+        """Let an engine start from where this log ends."""
+        with intact("the log"):
+            engine.restore(*self.checkpoint())
 
     def checkpoint(self) -> tuple[State, Checkpoint]:
         with self.database.reading():
@@ -244,6 +271,20 @@ class SqliteLog:
         active: list[int] = np.setdiff1d(np.arange(told), inactive).tolist()
         return active
 
+    def observation(self, row: Sequence[Any]) -> Observation:
+        """The observation in a row of the query OBSERVATION."""
+        line, params, time, value, ask, removed_at, relevance, key, abandoned, kind, *_ = row
+        try:
+            setting = json.loads(params)
+            floats = [given for given in setting.values() if isinstance(given, float)]
+            known = setting.keys() == self.definition["space"].keys()
+            if not (known and all(map(math.isfinite, (time, 0.0 if value is None else value, *floats)))):
+                raise ValueError(f"params={setting!r}, time={time!r}, value={value!r}")
+        except DAMAGE as error:
+            raise _damaged(f"line {line} of the log", error) from error
+        trial = None if ask is None else str(ask)
+        return Observation(setting, time, value, trial, removed_at, relevance, key, bool(abandoned), kind)
+
     def close(self) -> None:
         self.database.close()
 
@@ -252,12 +293,36 @@ def _text(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
 
 
-def _parsed(text: Any, build: Callable[[Any], Any] = lambda value: value) -> Any:
-    """Parse what `_text` wrote; it may be damaged, as SQLite only notices damage to its own structures."""
+@contextmanager
+def intact(what: str) -> Iterator[None]:
+    """What is read may be damaged: SQLite only notices damage to its own structures."""
     try:
+        yield
+    except StudyError:  # it was deleted
+        raise
+    except DAMAGE as error:
+        raise _damaged(what, error) from error
+
+
+def _damaged(what: str, error: Exception) -> DamagedError:
+    return DamagedError(
+        f"{what} is damaged; keep a copy of the file, then restore a backup, or delete the study "
+        f"({type(error).__name__}: {str(error)[:200]})"
+    )
+
+
+def _parsed(text: Any, build: Callable[[Any], Any] = lambda value: value) -> Any:
+    """Parse what `_text` wrote."""
+    with intact("the log"):
         return build(json.loads(text))
-    except (KeyError, TypeError, ValueError) as error:
-        raise StorageError(f"the log cannot be read: {WHY['SQLITE_CORRUPT']} ({error!r})") from error
+
+
+def _state(data: Any) -> State:
+    state = State.from_json(data)
+    numbers = (state.asks, state.standardization.mean, state.standardization.scale, *state.policy.values())
+    if not all(as_finite(number) == number for number in numbers):
+        raise ValueError(f"state={data!r}")
+    return state
 
 
 def _number(trial_id: str) -> int | None:
@@ -270,10 +335,3 @@ def _number(trial_id: str) -> int | None:
 def _trial(row: Sequence[Any]) -> Trial:
     ask, params, time, expires, kind = row
     return Trial(str(ask), _parsed(params), time, expires, kind)
-
-
-def observation_of(row: Sequence[Any]) -> Observation:
-    """The observation in a row of the query OBSERVATION."""
-    _, params, time, value, ask, removed_at, relevance, key, abandoned, kind, *_ = row
-    trial = None if ask is None else str(ask)
-    return Observation(_parsed(params), time, value, trial, removed_at, relevance, key, bool(abandoned), kind)

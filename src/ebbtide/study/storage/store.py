@@ -3,19 +3,21 @@
 import json
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from ebbtide.checks import is_text
-from ebbtide.errors import ConfigurationError, StudyError, UnknownStudyError
+from ebbtide.checks import as_finite, is_text
+from ebbtide.errors import ConfigurationError, DamagedError, SnapshotError, StudyError, UnknownStudyError
 from ebbtide.records import Observation
 from ebbtide.study.definition import Definition, check_same
 from ebbtide.study.live import LiveOptions
 from ebbtide.study.storage import schema
 from ebbtide.study.storage.database import Database, path_of
-from ebbtide.study.storage.sqlite_log import OBSERVATION, SqliteLog, observation_of
+from ebbtide.study.storage.sqlite_log import OBSERVATION, SqliteLog, intact
 
 MAX_NAME = 100
+MAX_CHECKED = 10_000  # studies whose definitions are remembered as sound
 SHOWN = 10  # names listed in an error
 
 
@@ -36,6 +38,14 @@ class Summary:
 
 
 @dataclass(frozen=True)
+class Damaged:
+    """A study that cannot be read."""
+
+    name: str
+    why: str
+
+
+@dataclass(frozen=True)
 class Page:
     """Lines of a history, and where the next page begins (None: this is the last page)."""
 
@@ -46,6 +56,7 @@ class Page:
 class Storage:
     def __init__(self, database: Database) -> None:
         self.database = database
+        self._checked: dict[int, int] = {}  # by study: the hash of its definition, which was found to make sense
 
     @classmethod
     def of(cls, storage: "str | Storage", *, read_only: bool = False, create: bool = False) -> "Storage":
@@ -96,7 +107,7 @@ class Storage:
 
     def delete(self, name: str) -> None:
         with self.database.transaction():
-            self.database.run("DELETE FROM studies WHERE study = ?", (self.log(name).study,))
+            self.database.run("DELETE FROM studies WHERE study = ?", (self.identify(name),))
 
     def _create(self, name: str, definition: Definition) -> SqliteLog:
         description = definition.to_json()
@@ -111,17 +122,38 @@ class Storage:
         if not isinstance(name, str) or not is_text(name):
             return None
         found = self.database.row("SELECT study, definition FROM studies WHERE name = ?", (name,))
-        return None if found is None else SqliteLog(self.database, found[0], json.loads(found[1]))
+        return None if found is None else SqliteLog(self.database, found[0], self._described(found[0], found[1], name))
 
     # --- reading ------------------------------------------------------------------------------------------
 
     def names(self) -> list[str]:
-        return [name for (name,) in self.database.rows("SELECT name FROM studies ORDER BY name")]
+        rows = self.database.rows("SELECT CAST(name AS BLOB) FROM studies ORDER BY name")
+        return [bytes(name).decode(errors="backslashreplace") for (name,) in rows]  # one may be damaged
+
+    def numbers(self) -> list[int]:
+        """The number of each study, in the order of the names."""
+        return [study for (study,) in self.database.rows("SELECT study FROM studies ORDER BY name")]
+
+    def overview(self) -> tuple[list[Summary], list[Damaged]]:
+        """All studies: those that can be read, and the others."""
+        summaries, damaged = [], []
+        with self.database.reading():
+            for study, name in zip(self.numbers(), self.names(), strict=True):
+                try:
+                    summaries.append(self._summary(study))
+                except DamagedError as error:
+                    damaged.append(Damaged(name, str(error)))
+        return summaries, damaged
 
     def summary(self, name: str) -> Summary:
         with self.database.reading():
-            study = self.log(name).study
-            created, definition = self.database.row("SELECT created, definition FROM studies WHERE study = ?", (study,))
+            return self._summary(self.identify(name))
+
+    def _summary(self, study: int) -> Summary:
+        with self.database.reading():
+            name, created, definition = self.database.row(
+                "SELECT name, created, definition FROM studies WHERE study = ?", (study,)
+            )
             counts = self.database.row(
                 "SELECT (SELECT coalesce(max(ask) + 1, 0) FROM asks WHERE study = :study), "
                 "(SELECT coalesce(max(line) + 1, 0) FROM tells WHERE study = :study), "
@@ -133,17 +165,39 @@ class Storage:
             )
         asked, told, failed, abandoned, removed, last = counts
         active = told - failed - abandoned - removed
-        described = json.loads(definition)
-        described = LiveOptions.from_json(described).to_json() | described
+        described = self._described(study, definition, name)
+        with intact(f"the study {name!r}"):
+            if not isinstance(name, str) or None in (as_finite(created), as_finite(0.0 if last is None else last)):
+                raise ValueError(f"name={name!r}, created={created!r}, last told={last!r}")
+            described = LiveOptions.from_json(described).to_json() | described
         return Summary(name, created, described, asked, told, failed, abandoned, active, removed, last)
+
+    def _described(self, study: int, definition: Any, name: Any) -> dict[str, Any]:
+        """The definition of a study, as JSON that makes sense."""
+        with intact(f"the study {name!r}"):
+            described: dict[str, Any] = json.loads(definition)
+            if self._checked.get(study) != hash(definition):
+                _check_definition(described)
+                if len(self._checked) >= MAX_CHECKED:  # many were deleted since
+                    self._checked.clear()
+                self._checked[study] = hash(definition)
+            return described
 
     def page(self, name: str, start: int, limit: int, active: bool | None = None) -> Page:
         """`limit` lines from line `start` on; if `active` is not None, only those that are active, or are not."""
         condition = "" if active is None else f" AND (r.line IS NULL AND t.value IS NOT NULL) = {int(active)}"
         query = f"{OBSERVATION}{condition} AND t.line >= ? ORDER BY t.line LIMIT ?"
-        rows = self.database.rows(query, (self.log(name).study, start, limit + 1))
-        shown = [(row[0], observation_of(row)) for row in rows[:limit]]
+        log = self.log(name)
+        rows = self.database.rows(query, (log.study, start, limit + 1))
+        shown = [(row[0], log.observation(row)) for row in rows[:limit]]
         return Page(shown, rows[limit][0] if len(rows) > limit else None)
+
+
+def _check_definition(described: dict[str, Any]) -> None:
+    if not isinstance(described["clock"], str):
+        raise TypeError(f"clock={described['clock']!r}")
+    with suppress(SnapshotError):  # an algorithm with parts of the user's own, which are not stored
+        Definition.from_json(described)
 
 
 def _checked_name(name: Any) -> str:
