@@ -354,7 +354,7 @@ def test_the_trial_of_one_that_was_killed_is_abandoned_by_the_next_when_it_must_
     with eb.Optimizer.open("sqlite:///tuner.db", "edge-7") as study:
         assert [o.trial_id for o in study.history] == ["1"]  # the other one might still be told
         assert [trial.id for trial in study.pending_trials] == ["0"]
-    monkeypatch.setattr(clock, "_WALL_AT_START", clock._WALL_AT_START + 660.0)
+    monkeypatch.setattr(clock._PROCESS, "_ahead", clock._PROCESS._ahead + 660.0)
     assert CliRunner().invoke(ebbtide, again).exit_code == 0
     with eb.Optimizer.open("sqlite:///tuner.db", "edge-7") as study:
         assert [(o.trial_id, o.abandoned) for o in study.history] == [("1", False), ("0", True), ("2", False)]

@@ -44,7 +44,7 @@ def write_routes(studies: Studies, limits: Limits) -> APIRouter:
             return JSONResponse(wire.trial(await studies.ask(name, lease)))
         if n > limits.trials:
             raise ObservationError(f"n={n}: this service gives at most {limits.trials} trials at once")
-        trials = [await studies.ask(name, lease) for _ in range(n)]
+        trials = await studies.ask_many(name, n, lease)
         return JSONResponse({"trials": [wire.trial(trial) for trial in trials]})
 
     @routes.post("/{name}/tell", response_model=schemas.Told, responses=UNKNOWN | CONFLICT, summary="What was measured")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ebbtide import wire
-from ebbtide.errors import ConfigurationError, StudyError, TrialError
+from ebbtide.errors import ConfigurationError, EbbtideError, StudyError, TrialError
 from ebbtide.optimizer import Optimizer
 from ebbtide.records import Recommendation, Trial
 from ebbtide.service import workers
@@ -20,7 +20,7 @@ from ebbtide.service.queues import AskQueues
 from ebbtide.service.reader import Reader
 from ebbtide.service.workers import Workers
 from ebbtide.service.writer import Writer
-from ebbtide.study.asks import Plan
+from ebbtide.study.asks import Plan, name_pending
 from ebbtide.study.definition import Definition
 from ebbtide.study.step import Step
 from ebbtide.study.storage import Storage
@@ -99,6 +99,25 @@ class Studies(Reader):
                 trial = await self._ask(name, lease)
         self.notifier.announce(name)
         return trial
+
+    async def ask_many(self, name: str, n: int, lease: float | None) -> list[Trial]:
+        """All of them: after an error, those that were made before it are called off."""
+        trials: list[Trial] = []
+        try:
+            while len(trials) < n:
+                trials.append(await self.ask(name, lease))
+        except Exception as error:
+            name_pending(error, [trial for trial in trials if not await self._call_off(name, trial)])
+            raise
+        return trials
+
+    async def _call_off(self, name: str, trial: Trial) -> bool:
+        """Tell that a trial was abandoned; whether that could be recorded."""
+        try:
+            await self.tell(name, trial.id, {"abandoned": True}, None, None)
+        except EbbtideError:
+            return False
+        return True
 
     async def _ask(self, name: str, lease: float | None) -> Trial | None:
         def plan(study: OpenStudy) -> tuple[int, Plan, bytes]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ebbtide.clock import FAR
 from ebbtide.gp.arrays import Array, Mask, Rows
 from ebbtide.gp.criterion import relevance
 from ebbtide.gp.inference import Prior, TimeLimits, weak_prior
@@ -64,6 +65,11 @@ class Knowledge:
         return self._active
 
     @property
+    def by_system_clock(self) -> bool:
+        """Whether times are in seconds since 1970."""
+        return self.definition.clock == "SystemClock"
+
+    @property
     def latest_reading(self) -> float:
         """The latest time that the clock ever showed; −∞ before the first reading."""
         latest = self._state.latest_reading
@@ -80,7 +86,7 @@ class Knowledge:
 
     def advance(self, state: State, removed: Sequence[int]) -> None:
         """Go to the state that an ask left behind, and remove these lines."""
-        latest = self._state.latest_reading
+        latest = None if _went_back(self._state, state) else self._state.latest_reading
         self._state = state if latest is None else state.noting(latest)
         self._active.remove(removed)
 
@@ -182,7 +188,7 @@ class Knowledge:
     def outlook(self, predictor: Moment | Interval, z: Array, unit: Standardization, now: float) -> Outlook:
         """The posterior, seen with the risk of failure and the cost of moving; `z` are the values in the model."""
         live, risk = self.definition.live, None
-        X_failed, t_failed = self._active.failures
+        X_failed, t_failed = self._failures(now)
         if live.on_failure != "ignore" and len(t_failed):
             data = self._active.dataset
             fading = FADING * self.span_of(predictor.posterior.kernel.timescale)
@@ -192,6 +198,12 @@ class Knowledge:
         if movement is not None and movement.cost > 0.0 and origin is not None:
             moving = Moving(self.space.encode(origin), movement.cost / (unit.unit * unit.scale))
         return Outlook(predictor, risk, self._failure_value(z, unit), moving)
+
+    def _failures(self, now: float) -> tuple[Array, Array]:
+        """Coordinates and times of the newest failures, without those from a time when the system clock was wrong."""
+        X, t = self._active.failures
+        known = t <= now + (FAR if self.by_system_clock else math.inf)
+        return X[known], t[known]
 
     def _failure_value(self, z: Array, unit: Standardization) -> float:
         """What a failure counts as, to the model."""
@@ -242,3 +254,8 @@ class Knowledge:
         known = self.algorithm.temporal is not None
         step.remove(oldest[lowest], scores[lowest].tolist() if known else [None] * len(lowest))
         return np.setdiff1d(rows, oldest[lowest])
+
+
+def _went_back(before: State, after: State) -> bool:
+    """Whether an ask found that the clock had gone back for good, and set aside what is dated after it."""
+    return after.guards.get("clock_went_back", 0) > before.guards.get("clock_went_back", 0)
