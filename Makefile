@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 .DEFAULT_GOAL := help
 .PHONY: help demo quick lint format test coverage test-slow test-minimum test-python test-browser test-integrations \
   docs dist chaos perf perf-botorch perf-optuna perf-long perf-field perf-variants perf-inference perf-values \
-  perf-caution perf-sparse perf-pace perf-service perf-resume perf-dashboard perf-live test-systems soak clean
+  perf-caution perf-sparse perf-pace perf-service perf-first-ask perf-resume perf-dashboard perf-live test-systems soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
@@ -108,6 +108,9 @@ perf-pace: .venv/.installed ## the compute time of this engine as a formula of t
 
 perf-service: .venv/.installed ## 32 clients on 8 studies of one service: how long do a tell and an ask take?
 	$(BIN)/python perf/service.py
+
+perf-first-ask: .venv/.installed ## thousands of measurements from elsewhere: how long does the first ask take?
+	$(BIN)/python perf/first_ask.py
 
 perf-resume: .venv/.installed ## how long it takes to open a stored study
 	$(BIN)/python perf/resume.py

@@ -1,6 +1,7 @@
 """What is known about a study: its definition, the state that the last ask left behind, and the active set."""
 
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -27,7 +28,8 @@ from ebbtide.study.state import State
 from ebbtide.study.step import Step
 
 DEEPEST = 5.0  # standard deviations by which a failure may count as worse than the worst value
-TRIM_BLOCK = 512  # rows scored at a time, when far more were told than may stay
+SPARE = 128  # rows beyond the capacity that are modelled, and then removed by the policy; or a tenth of the capacity
+TRIM_BLOCK = 256  # rows scored at a time, when more were told than that
 
 
 class Knowledge:
@@ -158,9 +160,14 @@ class Knowledge:
         return {"none": 1.0, "log": 0.0, "auto": self._state.standardization.power}[self.algorithm.transform]
 
     def outlying(self, rows: Rows) -> Mask:
-        """Which of these active rows are set aside as outliers, by the model as last fitted."""
-        if not self.algorithm.robust or len(rows) == 0:
-            return np.zeros(len(rows), dtype=bool)
+        """Which of these active rows are outliers, by the model as last fitted; of many, only the newest are judged."""
+        mask = np.zeros(len(rows), dtype=bool)
+        if self.algorithm.robust and len(rows):
+            judged = rows[-self._most_modelled :]
+            mask[-len(judged) :] = self._outliers(judged)
+        return mask
+
+    def _outliers(self, rows: Rows) -> Mask:
         data, held = self._active.dataset.take(rows), self._state.standardization
         fitted = self._state.hyper is not None and held.suits(data.y)
         z = (held if fitted else Standardization.by_quartiles(data.y, self.usual_power)).apply(data.y)
@@ -239,18 +246,25 @@ class Knowledge:
         return relevance(data.x, moments, z, kernel=model.kernel, noise=model.noise, now=present, method=method)
 
     def thinned(self, step: Step, rows: Rows, now: float) -> Rows:
-        """The rows to model. Modelling far more rows than may stay would take minutes: blocks are removed first."""
-        capacity = self.algorithm.staleness.capacity
-        while capacity is not None and len(rows) > 2 * max(capacity, TRIM_BLOCK):
+        """The rows to model. Fitting far more rows than may stay would take minutes: blocks are removed before it."""
+        if len(rows) > self._most_modelled:
+            step.guards += ("max_active",)
+        while len(rows) > self._most_modelled:
             rows = self._trim_block(step, rows, now)
         return rows
 
+    @property
+    def _most_modelled(self) -> int:
+        """How many rows are modelled at most."""
+        capacity = self.algorithm.staleness.capacity
+        return sys.maxsize if capacity is None else capacity + max(SPARE, capacity // 10)
+
     def _trim_block(self, step: Step, rows: Rows, now: float) -> Rows:
-        """Remove those with the lowest scores, half of a block of the oldest rows."""
-        oldest = rows[np.argsort(self._active.dataset.t[rows], kind="stable")[:TRIM_BLOCK]]
+        """Remove most of a block of the oldest rows, those with the lowest scores. The newest that may stay all do."""
+        size = min(TRIM_BLOCK, len(rows) - (self.algorithm.staleness.capacity or 0))
+        oldest = rows[np.argsort(self._active.dataset.t[rows], kind="stable")[:size]]
         scores = self.scores(oldest, now)
-        lowest = np.argsort(scores, kind="stable")[: TRIM_BLOCK // 2]
-        step.guards += ("max_active",)
+        lowest = np.argsort(scores, kind="stable")[: 3 * size // 4]
         known = self.algorithm.temporal is not None
         step.remove(oldest[lowest], scores[lowest].tolist() if known else [None] * len(lowest))
         return np.setdiff1d(rows, oldest[lowest])
