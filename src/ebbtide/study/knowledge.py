@@ -28,6 +28,7 @@ from ebbtide.study.state import State
 from ebbtide.study.step import Step
 
 DEEPEST = 5.0  # standard deviations by which a failure may count as worse than the worst value
+DEAREST = 1e100  # standard deviations that a move costs at most: whatever it is multiplied with stays finite
 SPARE = 128  # rows beyond the capacity that are modelled, and then removed by the policy; or a tenth of the capacity
 TRIM_BLOCK = 256  # rows scored at a time, when more were told than that
 
@@ -203,7 +204,9 @@ class Knowledge:
         movement, origin = live.movement, self.setting_in_force
         moving = None
         if movement is not None and movement.cost > 0.0 and origin is not None:
-            moving = Moving(self.space.encode(origin), movement.cost / (unit.unit * unit.scale))
+            size = unit.unit * unit.scale  # 0 if both are tiny
+            cost = min(movement.cost / size, DEAREST) if size > 0.0 else DEAREST
+            moving = Moving(self.space.encode(origin), cost)
         return Outlook(predictor, risk, self._failure_value(z, unit), moving)
 
     def _failures(self, now: float) -> tuple[Array, Array]:
