@@ -16,6 +16,7 @@ LONGEST_NAP = 0.05  # seconds
 DAY = 86_400.0
 GRACE = 5.0  # seconds by which a time may be ahead of the system clock: clocks differ
 FAR = 7 * DAY  # two clocks that differ by more: one of them is wrong, and was not merely corrected
+LARGEST_TIME = 1e100  # in any unit: the squared difference of two times must be finite
 YEAR_2000 = 946_684_800.0  # a machine that shows an earlier time has not been set yet
 
 
@@ -112,8 +113,8 @@ class ManualClock:
     """
 
     def __init__(self, start: float = 0.0) -> None:
-        if not math.isfinite(start):
-            raise ConfigurationError(f"start={start!r}: give a finite number, in any unit of time")
+        if not abs(start) <= LARGEST_TIME:
+            raise ConfigurationError(f"start={start!r}: give a number up to {LARGEST_TIME:g}, in any unit of time")
         self._now = float(start)
 
     def now(self) -> float:

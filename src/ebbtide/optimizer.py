@@ -19,12 +19,11 @@ from typing import Any, Self, overload
 
 from ebbtide.algorithms import Algorithm
 from ebbtide.checks import as_finite
-from ebbtide.clock import Clock, SystemClock
+from ebbtide.clock import LARGEST_TIME, Clock, SystemClock
 from ebbtide.errors import (
     CallbackWarning,
     ClockWarning,
     ConfigurationError,
-    SnapshotError,
 )
 from ebbtide.gp.arrays import Array
 from ebbtide.records import Asked, Event, Recommendation, Told, Trial
@@ -345,15 +344,10 @@ class Optimizer(StudyReads):
         callbacks: Iterable[Callable[[Event], object]] = (),
     ) -> Self:
         """The optimizer that `save` wrote. If its clock or algorithm uses your own classes, pass it again."""
-        payload = snapshot.read(path)
-        given = None if algorithm is None else checked_algorithm(algorithm)
+        engine, log = snapshot.load(path, None if algorithm is None else checked_algorithm(algorithm))
         optimizer = cls.__new__(cls)
-        try:
-            engine, log = snapshot.rebuild(payload, given)
-            restored = codec.restore_clock(payload["clock"], clock, engine.state.latest_reading)
-            optimizer._begin(engine, log, restored, callbacks)
-        except (KeyError, TypeError, IndexError) as error:
-            raise SnapshotError(f"{path} lacks a part of its state ({error!r}); use an earlier copy") from error
+        restored = codec.restore_clock(engine.definition.clock, clock, engine.state.latest_reading)
+        optimizer._begin(engine, log, restored, callbacks)
         return optimizer
 
     def close(self) -> None:
@@ -382,7 +376,7 @@ class Optimizer(StudyReads):
 
     def _read_clock(self) -> float:
         reading = self.clock.now()
-        if (moment := as_finite(reading)) is None:
+        if (moment := as_finite(reading)) is None or abs(moment) > LARGEST_TIME:
             warnings.warn(f"the clock returned {reading!r}; its latest reading is used", ClockWarning, stacklevel=3)
             return self._engine.latest_reading if math.isfinite(self._engine.latest_reading) else 0.0
         return moment

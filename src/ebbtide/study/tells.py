@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ebbtide.checks import as_finite, is_text, is_whole
-from ebbtide.clock import GRACE, YEAR_2000, is_far_ahead
+from ebbtide.clock import GRACE, LARGEST_TIME, YEAR_2000, is_far_ahead
 from ebbtide.errors import ObservationError, TrialError
 from ebbtide.records import Observation, Trial
 from ebbtide.study.engine import Engine
@@ -101,6 +101,8 @@ def checked_value(value: Any, failed: bool, abandoned: bool = False) -> float | 
 def checked_time(time: Any, now: float, *, system_clock: bool) -> float:
     """A time that is not in the future, and that the system clock can have shown."""
     moment = finite_time(time)
+    if abs(moment) > LARGEST_TIME:
+        raise ObservationError(f"time={time!r}: give a time between {-LARGEST_TIME:g} and {LARGEST_TIME:g}")
     if moment > now + (GRACE if system_clock else 0.0):
         raise ObservationError(
             f"time={time!r} is {moment - now:g} after now ({now!r}): no value can come from the future; "
