@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo quick lint format test coverage test-slow test-minimum test-python test-browser test-integrations \
-  docs dist chaos perf perf-botorch perf-optuna perf-long perf-field perf-variants perf-inference perf-values \
+  docs dist chaos hostile perf perf-botorch perf-optuna perf-long perf-field perf-variants perf-inference perf-values \
   perf-caution perf-sparse perf-pace perf-service perf-first-ask perf-resume perf-dashboard perf-live test-systems soak clean
 
 help: ## list the targets
@@ -72,6 +72,9 @@ dist: .venv/.installed .venv-dist/.installed ## build the wheel and the sdist in
 
 chaos: .venv/.installed ## a service killed 1,000 times while clients ask and tell: is everything confirmed there, once?
 	$(BIN)/python -W ignore perf/chaos.py --kills 1000
+
+hostile: .venv/.installed ## 10,000 hostile histories: is every ask finite, feasible, and the same after a restart? Goes on if interrupted
+	$(BIN)/python perf/hostile.py
 
 perf: .venv-perf/.installed ## speed beside the peers, measured in one run
 	$(PERF)/python perf/peers.py
