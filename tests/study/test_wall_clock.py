@@ -114,6 +114,28 @@ BEFORE = """
 """
 
 
+AFTER = """
+    import sys, time, warnings
+    import ebbtide as eb
+    from pathlib import Path
+    warnings.simplefilter("error")
+    opt = eb.Optimizer.open(sys.argv[1], "edge")
+    opt.tell(opt.ask(), 0.5)
+    Path(sys.argv[2]).write_text("0.0")
+    opt.tell(opt.ask(), 0.5, time=time.time())
+    print(opt.history[-2].time, opt.history[-1].time)
+"""
+
+
+def test_a_clock_that_is_not_set_yet_is_no_reason_to_stop(tmp_path):
+    wall = Wall(tmp_path)
+    run(BEFORE, url(tmp_path / "s.db"), wall=wall)
+    wall.shift(-40 * YEAR)  # as after a boot without a battery; then NTP sets it
+    unset, as_set = map(float, run(AFTER, url(tmp_path / "s.db"), wall.file, wall=wall).split())
+    assert abs(unset - time.time()) < HOUR  # continued from the last time recorded
+    assert unset <= as_set <= time.time()
+
+
 @pytest.fixture
 def ahead(tmp_path):
     """A study that was used while the clock was ten years ahead."""
