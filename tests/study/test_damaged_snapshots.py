@@ -102,6 +102,7 @@ def test_the_example_is_a_good_one():
         (("algorithm", "staleness", "alpha"), "much", "alpha='much'"),
         (("algorithm", "staleness", "speed"), 3, "speed"),
         (("algorithm", "spatial"), 3, "int"),
+        (("algorithm", "spatial", "nu"), 2**63, "nu=9223372036854775808"),
         (("seed",), -1, "seed=-1"),
         (("state", "asks"), -1, "asks is -1"),
         (("state", "asks"), 10**400, "asks is 1000"),
