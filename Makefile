@@ -18,9 +18,9 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo quick lint format test coverage test-slow test-minimum test-python test-browser test-integrations \
-  docs dist chaos fuzz perf perf-botorch perf-optuna perf-long perf-field perf-variants perf-inference perf-values \
-  perf-caution perf-sparse perf-pace perf-service perf-worst perf-resume perf-unread perf-dashboard perf-live \
-  test-systems soak clean
+  docs dist chaos fuzz hostile perf perf-botorch perf-optuna perf-long perf-field perf-variants perf-inference \
+  perf-values perf-caution perf-sparse perf-pace perf-service perf-worst perf-first-ask perf-resume perf-unread perf-dashboard \
+  perf-live test-systems soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
@@ -78,6 +78,9 @@ chaos: .venv/.installed ## a service killed, its file deleted, moved or replaced
 fuzz: .venv/.installed ## generated requests, a million unless N=... says otherwise: does the service fail or grow? Goes on if interrupted
 	$(BIN)/python -W ignore perf/fuzz.py --requests $(N)
 
+hostile: .venv/.installed ## 10,000 hostile histories: is every ask finite, feasible, and the same after a restart? Goes on if interrupted
+	$(BIN)/python perf/hostile.py
+
 perf: .venv-perf/.installed ## speed beside the peers, measured in one run
 	$(PERF)/python perf/peers.py
 
@@ -116,6 +119,9 @@ perf-service: .venv/.installed ## 32 clients on 8 studies of one service: how lo
 
 perf-worst: .venv/.installed ## the service in trouble: how long until an ask is answered, and until it has stopped?
 	$(BIN)/python perf/worst.py
+
+perf-first-ask: .venv/.installed ## thousands of measurements from elsewhere: how long does the first ask take?
+	$(BIN)/python perf/first_ask.py
 
 perf-resume: .venv/.installed ## how long it takes to open a stored study
 	$(BIN)/python perf/resume.py

@@ -19,18 +19,17 @@ from typing import Any, Self, overload
 
 from ebbtide.algorithms import Algorithm
 from ebbtide.checks import as_finite
-from ebbtide.clock import Clock, SystemClock
+from ebbtide.clock import LARGEST_TIME, Clock, SystemClock
 from ebbtide.errors import (
     CallbackWarning,
     ClockWarning,
     ConfigurationError,
-    SnapshotError,
 )
 from ebbtide.gp.arrays import Array
 from ebbtide.records import Asked, Event, Recommendation, Told, Trial
 from ebbtide.space import Parameter, Params, Space
 from ebbtide.study import codec, loop, snapshot, tells
-from ebbtide.study.asks import Plan
+from ebbtide.study.asks import Plan, all_or_none
 from ebbtide.study.definition import Definition, Direction, checked_algorithm, checked_count, define
 from ebbtide.study.engine import Engine
 from ebbtide.study.live import OnFailure
@@ -160,7 +159,8 @@ class Optimizer(StudyReads):
         """What to measure next. With `n`, a list of queries that take each other into account.
 
         Measure at `trial.time`. That is now, except for algorithms that may choose a later time (ABO), `until` at the
-        latest. A trial counts as pending until it is told, or until its `lease` (by default one l_T) is over.
+        latest. A trial counts as pending until it is told, or until its `lease` (by default one l_T) is over. After an
+        error, those of `n` trials that were made before it are called off (told as abandoned).
         """
         end = math.inf if until is None else as_finite(until)
         if end is None:
@@ -170,7 +170,8 @@ class Optimizer(StudyReads):
             raise ConfigurationError(f"lease={lease!r}: give a time ≥ 0 in the clock's unit, or None")
         if n is None:
             return self._ask(end, span)
-        return [self._ask(end, span) for _ in range(checked_count("n", n, least=1))]
+        count = checked_count("n", n, least=1)
+        return all_or_none(count, lambda: self._ask(end, span), lambda trial: self.tell(trial, abandoned=True))
 
     def _ask(self, until: float, lease: float | None) -> Trial:
         lost = 0
@@ -250,6 +251,24 @@ class Optimizer(StudyReads):
         self._engine.record(observation, now)
         self._emit(Told(replace(observation, params=dict(observation.params))))
 
+    def forget_future(self) -> int:
+        """Set aside every active observation that is dated after now, and return their number.
+
+        The way back after the system's clock was ahead: time continues from what it shows now. The log keeps
+        everything, and records this as an ask that was called off. Start other processes of the study again.
+        """
+        if not isinstance(self.clock, SystemClock):
+            raise ConfigurationError(f"{self.clock!r} is your own clock, and not the system's: set it back yourself")
+        self._catch_up()
+        self.clock = SystemClock()  # which does not continue from what was recorded
+        while True:
+            plan = self._plan()
+            if (step := self._engine.without_future(plan.now)) is None:
+                return 0
+            if (trial := self._commit(plan, step)) is not None:  # otherwise another process has asked meanwhile
+                self.tell(trial, abandoned=True)
+                return len(step.rows)
+
     def trial(self, trial_id: str | int) -> Trial:
         """A trial that was asked for, by its id."""
         return tells.asked_under(self._log, trial_id)
@@ -325,15 +344,10 @@ class Optimizer(StudyReads):
         callbacks: Iterable[Callable[[Event], object]] = (),
     ) -> Self:
         """The optimizer that `save` wrote. If its clock or algorithm uses your own classes, pass it again."""
-        payload = snapshot.read(path)
-        given = None if algorithm is None else checked_algorithm(algorithm)
+        engine, log = snapshot.load(path, None if algorithm is None else checked_algorithm(algorithm))
         optimizer = cls.__new__(cls)
-        try:
-            engine, log = snapshot.rebuild(payload, given)
-            restored = codec.restore_clock(payload["clock"], clock, engine.state.latest_reading)
-            optimizer._begin(engine, log, restored, callbacks)
-        except (KeyError, TypeError, IndexError) as error:
-            raise SnapshotError(f"{path} lacks a part of its state ({error!r}); use an earlier copy") from error
+        restored = codec.restore_clock(engine.definition.clock, clock, engine.state.latest_reading)
+        optimizer._begin(engine, log, restored, callbacks)
         return optimizer
 
     def close(self) -> None:
@@ -362,7 +376,7 @@ class Optimizer(StudyReads):
 
     def _read_clock(self) -> float:
         reading = self.clock.now()
-        if (moment := as_finite(reading)) is None:
+        if (moment := as_finite(reading)) is None or abs(moment) > LARGEST_TIME:
             warnings.warn(f"the clock returned {reading!r}; its latest reading is used", ClockWarning, stacklevel=3)
             return self._engine.latest_reading if math.isfinite(self._engine.latest_reading) else 0.0
         return moment

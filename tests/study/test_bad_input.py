@@ -51,6 +51,10 @@ def test_times(opt, moment):
     refused(opt, eb.ObservationError, "time=", lambda: opt.predict(GOOD, time=moment))
 
 
+def test_a_time_whose_distance_from_now_no_float_could_square(opt):
+    refused(opt, eb.ObservationError, r"between -1e\+100 and 1e\+100", lambda: opt.tell(GOOD, 1.0, time=-1e200))
+
+
 def test_a_time_in_the_future(opt):
     refused(opt, eb.ObservationError, "no value can come from the future", lambda: opt.tell(GOOD, 1.0, time=1e6))
 

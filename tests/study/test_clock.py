@@ -13,12 +13,12 @@ def test_the_system_clock_counts_seconds_since_the_epoch():
 def test_the_system_clock_never_goes_back_even_if_the_wall_clock_does(monkeypatch):
     clock = eb.SystemClock()
     before = clock.now()
-    monkeypatch.setattr(time, "time", lambda: 0.0)
+    monkeypatch.setattr(time, "time", lambda: before - 3600.0)
     assert clock.now() >= before
 
 
 def test_after_a_restart_time_continues_from_the_last_reading():
-    later = time.time() + 1e6
+    later = time.time() + 1e5
     clock = eb.SystemClock()
     clock.never_before(later)
     assert later <= clock.now() < later + 60.0

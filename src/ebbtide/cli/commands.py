@@ -300,6 +300,19 @@ def recommend(storage: str, name: str, token: str | None) -> None:
         studies.recommend(storage, name, token)
 
 
+@ebbtide.command(short_help="Set aside what is dated in the future.")
+@STORAGE
+@NAME
+def forget_future(storage: str, name: str) -> None:
+    """Set aside the observations of a study that are dated after now: the way back after this machine's clock was
+    ahead. They stay in the log.
+    """
+    from ebbtide.cli import studies
+
+    with clearly():
+        studies.forget_future(storage, name)
+
+
 @ebbtide.command(
     short_help="Tune any command.",
     context_settings={"ignore_unknown_options": True},

@@ -1,6 +1,7 @@
-"""`ebbtide create`, `ask`, `tell`, `recommend`: a study in a file or on a service, in the service's JSON."""
+"""The commands on one study, in a file or on a service: `ebbtide create`, `ask`, `tell`, …, in the service's JSON."""
 
 import json
+import warnings
 from contextlib import closing
 from typing import Any
 
@@ -8,7 +9,7 @@ import click
 
 from ebbtide import wire
 from ebbtide.client import Client, RemoteStudy
-from ebbtide.errors import ConfigurationError
+from ebbtide.errors import ClockWarning, ConfigurationError
 from ebbtide.optimizer import Optimizer
 from ebbtide.space import Space
 
@@ -70,6 +71,17 @@ def tell(
 def recommend(storage: str, name: str, token: str | None) -> None:
     with closing(opened(storage, name, token)) as study:
         show(wire.recommendation(study.recommend()))
+
+
+def forget_future(storage: str, name: str) -> None:
+    if is_service(storage):
+        raise ConfigurationError(
+            f"--storage {storage}: give the database's file, on the machine of the service, which may go on serving"
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ClockWarning)  # that time was recorded wrongly is why this was called
+        with Optimizer.open(storage, name) as study:
+            show({"set_aside": study.forget_future()})
 
 
 def _parsed(params: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ebbtide.clock import is_far_ahead
 from ebbtide.records import Observation, Recommendation
 from ebbtide.study.active import Checkpoint
 from ebbtide.study.definition import Definition
@@ -38,7 +39,7 @@ class FollowedStudy:
         if self.engine.definition.clock != "SystemClock":
             return 0.0 if latest is None else latest
         now = time.time()
-        if latest is None:
+        if latest is None or is_far_ahead(latest, now):
             return now
         quiet = max(QUIET_S, QUIET_INTERVALS * self.engine.active.interval)
         return latest if now - latest > quiet else max(now, latest)

@@ -244,7 +244,12 @@ def short(values: Iterable[float | None], kept: int | None = None) -> list[float
     """With as many digits as a figure can show; None for what is not finite."""
     given = [None if value is None or not isfinite(value) else value for value in values]
     kept = kept or digits(value for value in given if value is not None)
-    return [None if value is None else float(f"{value:.{kept}g}") for value in given]
+    return [None if value is None else _rounded(value, kept) for value in given]
+
+
+def _rounded(value: float, kept: int) -> float:
+    rounded = float(f"{value:.{kept}g}")
+    return rounded if isfinite(rounded) else value  # the largest float cannot be rounded up
 
 
 def _short_rows(matrix: Array) -> list[list[float | None]]:

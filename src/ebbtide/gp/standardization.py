@@ -46,12 +46,13 @@ class Standardization:
     @classmethod
     def by_quartiles(cls, y: Array, power: float = 1.0) -> "Standardization":
         """By median and quartiles, which gross errors hardly move."""
-        usual = y[(y >= np.quantile(y, 0.25)) & (y <= np.quantile(y, 0.75))]
+        half = 0.5 * y  # the difference of two values may overflow, that of halves cannot
+        usual = y[(half >= np.quantile(half, 0.25)) & (half <= np.quantile(half, 0.75))]
         return cls.of(usual, power if is_positive(y) else 1.0)
 
     def around(self, z: float) -> "Standardization":
         """The same scale around another mean: the one that is `z` now becomes 0."""
-        return replace(self, mean=self.mean + z * self.scale)
+        return replace(self, mean=float(_finite(np.array(self.mean + z * self.scale))))
 
     def apply(self, y: Array) -> Array:
         # v − mean may overflow, halves cannot. An outlier of more than 1e100 deviations, told after the scale was
@@ -66,7 +67,8 @@ class Standardization:
 
         Without a transform these are the mean and the standard deviation.
         """
-        v, spread = mean * self.scale + self.mean, std * self.scale
+        with np.errstate(over="ignore"):
+            v, spread = _finite(mean * self.scale + self.mean), _finite(std * self.scale)
         if self.power == 1.0:
             return v, spread
         low, middle, high = (self._inverse(v + sign * spread) for sign in (-1.0, 0.0, 1.0))
@@ -84,6 +86,12 @@ class Standardization:
                 logarithm = np.log(np.maximum(0.0, 1.0 + self.power * v)) / self.power + math.log(self.unit)
         values: Array = np.exp(np.minimum(logarithm, LARGEST_EXPONENT))
         return values
+
+
+def _finite(values: Array) -> Array:
+    """The same values; what is beyond the largest float is the largest float."""
+    largest = float(np.finfo(float).max)
+    return np.clip(values, -largest, largest)
 
 
 def is_positive(y: Array) -> bool:

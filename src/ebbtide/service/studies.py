@@ -36,7 +36,7 @@ from ebbtide.service.reader import Reader
 from ebbtide.service.worker import Worker, compute_recommendation, compute_step
 from ebbtide.service.workers import Workers
 from ebbtide.service.writer import Writer
-from ebbtide.study.asks import Plan
+from ebbtide.study.asks import Plan, name_pending
 from ebbtide.study.definition import Definition
 from ebbtide.study.storage import Storage
 
@@ -130,16 +130,15 @@ class Studies(Reader):
     # --- verbs --------------------------------------------------------------------------------------------
 
     async def ask(self, name: str, lease: float | None, n: int = 1) -> list[Trial]:
+        """All of them: after an error, those that were made before it are called off."""
         trials: list[Trial] = []
         try:
             async with _in_time():
                 while len(trials) < n:
                     trials.append(await self._next_trial(name, lease))
-        except EbbtideError as error:
-            if not trials:
-                raise
-            made = ", ".join(trial.id for trial in trials)
-            raise type(error)(f"{error} (before that, {len(trials)} of {n} trials were made: {made})") from error
+        except Exception as error:
+            name_pending(error, [trial for trial in trials if not await self._call_off(name, trial)])
+            raise
         return trials
 
     async def _next_trial(self, name: str, lease: float | None) -> Trial:
@@ -151,6 +150,14 @@ class Studies(Reader):
                 lost += 1
         self.notifier.announce(name)
         return trial
+
+    async def _call_off(self, name: str, trial: Trial) -> bool:
+        """Tell that a trial was abandoned; whether that could be recorded."""
+        try:
+            await self.tell(name, trial.id, {"abandoned": True}, None, None)
+        except EbbtideError:
+            return False
+        return True
 
     async def _ask(self, name: str, lease: float | None) -> Trial | None:
         def plan(study: OpenStudy) -> tuple[int, Plan, bytes]:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ebbtide.clock import DAY, GRACE, SystemClock, is_far_ahead
 from ebbtide.study.engine import Engine
 
 ENOUGH = 15  # measurements per l_T: below, a fixed setting is often as good (docs/how-often.md)
@@ -12,7 +13,21 @@ AT_FLOOR = 1.05  # of the lowest l_T that is fitted
 
 def advice(engine: Engine) -> list[str]:
     """The sentences that apply now; none if there is nothing to say."""
-    return [sentence for sentence in (_drift(engine), _failures(engine), _no_holds(engine)) if sentence is not None]
+    sentences = (_wrong_clock(engine), _drift(engine), _failures(engine), _no_holds(engine))
+    return [sentence for sentence in sentences if sentence is not None]
+
+
+def _wrong_clock(engine: Engine) -> str | None:
+    """Whether the machine's clock was far ahead when something was recorded; or is wrong now."""
+    now, latest = SystemClock().now(), engine.latest_reading
+    if not (engine.by_system_clock and is_far_ahead(latest, now)):
+        return None
+    ahead = int((engine.active.dataset.t > now + GRACE).sum())
+    return (
+        f"The last time recorded is {(latest - now) / DAY:,.1f} days ahead of this machine's clock, and {ahead} active "
+        "observations are dated in the future. If the clock is right now, set them aside: `ebbtide forget-future`; if "
+        "it is wrong, set it and start again."
+    )
 
 
 def _drift(engine: Engine) -> str | None:

@@ -1,8 +1,13 @@
-"""One ask in progress: planned from what is known, computed here or in another process, then recorded."""
+"""One ask in progress: planned from what is known, computed here or in another process, then recorded.
+
+Of several asks at once all succeed, or all are called off.
+"""
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ebbtide.errors import EbbtideError
 from ebbtide.records import Trial
 from ebbtide.study.engine import Engine
 from ebbtide.study.log import Ask
@@ -37,3 +42,34 @@ class Plan:
             removed=tuple(zip(lines, step.scores, strict=True)),
             state=step.after(engine.state, self.now, landed),
         )
+
+
+def all_or_none(n: int, ask: Callable[[], Trial], call_off: Callable[[Trial], object]) -> list[Trial]:
+    """Several trials; after an error, those that were made before it are called off."""
+    trials: list[Trial] = []
+    try:
+        while len(trials) < n:
+            trials.append(ask())
+    except BaseException as error:
+        name_pending(error, [trial for trial in trials if not _succeeds(call_off, trial)])
+        raise
+    return trials
+
+
+def _succeeds(act: Callable[[Trial], object], trial: Trial) -> bool:
+    try:
+        act(trial)
+    except EbbtideError:
+        return False
+    return True
+
+
+def name_pending(error: BaseException, trials: Sequence[Trial]) -> None:
+    """Let an error say which of several trials were made before it, and could not be called off."""
+    if not trials:
+        return
+    said = f"made before this error, and still pending: {', '.join(trial.id for trial in trials)}"
+    if isinstance(error, EbbtideError):
+        error.args = (f"{error} ({said})",)
+    else:
+        error.add_note(said)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ebbtide.clock import GRACE
 from ebbtide.errors import ConfigurationError, NothingKnownError
 from ebbtide.gp.arrays import Array
 from ebbtide.gp.linalg import one_blas_thread
@@ -66,6 +67,16 @@ class Engine(Knowledge):
         if (bounds := self.bounds) is not None:
             x = np.clip(x, *bounds)
         return Step(x=x[0])
+
+    def without_future(self, now: float) -> Step | None:
+        """A step that sets aside what is dated after now, and asks for nothing new; None if nothing is."""
+        after = np.flatnonzero(self._active.dataset.t > now + GRACE)
+        if not len(after) and self.latest_reading <= now + GRACE:
+            return None
+        step = Step(params=self.setting_in_force or self.space.decode(np.full(self.space.width, 0.5)))
+        step.clock_was_wrong, step.guards = True, ("clock_went_back",)
+        step.remove(after, [None] * len(after))
+        return step
 
     # --- reads --------------------------------------------------------------------------------------------
 

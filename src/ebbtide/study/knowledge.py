@@ -1,11 +1,13 @@
 """What is known about a study: its definition, the state that the last ask left behind, and the active set."""
 
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from ebbtide.clock import FAR
 from ebbtide.gp.arrays import Array, Mask, Rows
 from ebbtide.gp.criterion import relevance
 from ebbtide.gp.inference import Prior, TimeLimits, weak_prior
@@ -26,7 +28,9 @@ from ebbtide.study.state import State
 from ebbtide.study.step import Step
 
 DEEPEST = 5.0  # standard deviations by which a failure may count as worse than the worst value
-TRIM_BLOCK = 512  # rows scored at a time, when far more were told than may stay
+DEAREST = 1e100  # standard deviations that a move costs at most: whatever it is multiplied with stays finite
+SPARE = 128  # rows beyond the capacity that are modelled, and then removed by the policy; or a tenth of the capacity
+TRIM_BLOCK = 256  # rows scored at a time, when more were told than that
 
 
 class Knowledge:
@@ -64,6 +68,11 @@ class Knowledge:
         return self._active
 
     @property
+    def by_system_clock(self) -> bool:
+        """Whether times are in seconds since 1970."""
+        return self.definition.clock == "SystemClock"
+
+    @property
     def latest_reading(self) -> float:
         """The latest time that the clock ever showed; −∞ before the first reading."""
         latest = self._state.latest_reading
@@ -80,7 +89,7 @@ class Knowledge:
 
     def advance(self, state: State, removed: Sequence[int]) -> None:
         """Go to the state that an ask left behind, and remove these lines."""
-        latest = self._state.latest_reading
+        latest = None if _went_back(self._state, state) else self._state.latest_reading
         self._state = state if latest is None else state.noting(latest)
         self._active.remove(removed)
 
@@ -152,9 +161,14 @@ class Knowledge:
         return {"none": 1.0, "log": 0.0, "auto": self._state.standardization.power}[self.algorithm.transform]
 
     def outlying(self, rows: Rows) -> Mask:
-        """Which of these active rows are set aside as outliers, by the model as last fitted."""
-        if not self.algorithm.robust or len(rows) == 0:
-            return np.zeros(len(rows), dtype=bool)
+        """Which of these active rows are outliers, by the model as last fitted; of many, only the newest are judged."""
+        mask = np.zeros(len(rows), dtype=bool)
+        if self.algorithm.robust and len(rows):
+            judged = rows[-self._most_modelled :]
+            mask[-len(judged) :] = self._outliers(judged)
+        return mask
+
+    def _outliers(self, rows: Rows) -> Mask:
         data, held = self._active.dataset.take(rows), self._state.standardization
         fitted = self._state.hyper is not None and held.suits(data.y)
         z = (held if fitted else Standardization.by_quartiles(data.y, self.usual_power)).apply(data.y)
@@ -182,7 +196,7 @@ class Knowledge:
     def outlook(self, predictor: Moment | Interval, z: Array, unit: Standardization, now: float) -> Outlook:
         """The posterior, seen with the risk of failure and the cost of moving; `z` are the values in the model."""
         live, risk = self.definition.live, None
-        X_failed, t_failed = self._active.failures
+        X_failed, t_failed = self._failures(now)
         if live.on_failure != "ignore" and len(t_failed):
             data = self._active.dataset
             fading = FADING * self.span_of(predictor.posterior.kernel.timescale)
@@ -190,8 +204,16 @@ class Knowledge:
         movement, origin = live.movement, self.setting_in_force
         moving = None
         if movement is not None and movement.cost > 0.0 and origin is not None:
-            moving = Moving(self.space.encode(origin), movement.cost / (unit.unit * unit.scale))
+            size = unit.unit * unit.scale  # 0 if both are tiny
+            cost = min(movement.cost / size, DEAREST) if size > 0.0 else DEAREST
+            moving = Moving(self.space.encode(origin), cost)
         return Outlook(predictor, risk, self._failure_value(z, unit), moving)
+
+    def _failures(self, now: float) -> tuple[Array, Array]:
+        """Coordinates and times of the newest failures, without those from a time when the system clock was wrong."""
+        X, t = self._active.failures
+        known = t <= now + (FAR if self.by_system_clock else math.inf)
+        return X[known], t[known]
 
     def _failure_value(self, z: Array, unit: Standardization) -> float:
         """What a failure counts as, to the model."""
@@ -227,18 +249,30 @@ class Knowledge:
         return relevance(data.x, moments, z, kernel=model.kernel, noise=model.noise, now=present, method=method)
 
     def thinned(self, step: Step, rows: Rows, now: float) -> Rows:
-        """The rows to model. Modelling far more rows than may stay would take minutes: blocks are removed first."""
-        capacity = self.algorithm.staleness.capacity
-        while capacity is not None and len(rows) > 2 * max(capacity, TRIM_BLOCK):
+        """The rows to model. Fitting far more rows than may stay would take minutes: blocks are removed before it."""
+        if len(rows) > self._most_modelled:
+            step.guards += ("max_active",)
+        while len(rows) > self._most_modelled:
             rows = self._trim_block(step, rows, now)
         return rows
 
+    @property
+    def _most_modelled(self) -> int:
+        """How many rows are modelled at most."""
+        capacity = self.algorithm.staleness.capacity
+        return sys.maxsize if capacity is None else capacity + max(SPARE, capacity // 10)
+
     def _trim_block(self, step: Step, rows: Rows, now: float) -> Rows:
-        """Remove those with the lowest scores, half of a block of the oldest rows."""
-        oldest = rows[np.argsort(self._active.dataset.t[rows], kind="stable")[:TRIM_BLOCK]]
+        """Remove most of a block of the oldest rows, those with the lowest scores. The newest that may stay all do."""
+        size = min(TRIM_BLOCK, len(rows) - (self.algorithm.staleness.capacity or 0))
+        oldest = rows[np.argsort(self._active.dataset.t[rows], kind="stable")[:size]]
         scores = self.scores(oldest, now)
-        lowest = np.argsort(scores, kind="stable")[: TRIM_BLOCK // 2]
-        step.guards += ("max_active",)
+        lowest = np.argsort(scores, kind="stable")[: 3 * size // 4]
         known = self.algorithm.temporal is not None
         step.remove(oldest[lowest], scores[lowest].tolist() if known else [None] * len(lowest))
         return np.setdiff1d(rows, oldest[lowest])
+
+
+def _went_back(before: State, after: State) -> bool:
+    """Whether an ask found that the clock had gone back for good, and set aside what is dated after it."""
+    return after.guards.get("clock_went_back", 0) > before.guards.get("clock_went_back", 0)

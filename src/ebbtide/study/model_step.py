@@ -203,6 +203,7 @@ class ModelStep:
             )
             self.step.guards += ("clock_went_back",)
             self.step.behind_since = None
+            self.step.clock_was_wrong = self.known.by_system_clock
             self.step.remove(rows[behind], [None] * int(behind.sum()))
             rows = rows[~behind]
         return rows

@@ -15,11 +15,15 @@ from ebbtide.algorithms import Algorithm
 from ebbtide.errors import EbbtideError, SnapshotError
 from ebbtide.files import write_atomically
 from ebbtide.study import log as logs
+from ebbtide.study import snapshot_checks as checks
 from ebbtide.study.definition import Definition
 from ebbtide.study.engine import Engine
 from ebbtide.study.log import Log, MemoryLog
+from ebbtide.study.state import State
 
 FORMAT, VERSION = "ebbtide-snapshot", 1
+# What reading a damaged file may raise.
+DAMAGE = (EbbtideError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 def payload_of(engine: Engine, log: Log) -> dict[str, Any]:
@@ -28,10 +32,32 @@ def payload_of(engine: Engine, log: Log) -> dict[str, Any]:
     return engine.definition.to_json() | known | logs.to_json(log)
 
 
-def rebuild(payload: Mapping[str, Any], algorithm: Algorithm | None) -> tuple[Engine, MemoryLog]:
-    """The study that `payload_of` describes; an algorithm with the user's own classes is passed again."""
-    engine, log = Engine(Definition.from_json(payload, algorithm)), MemoryLog.from_json(payload)
-    engine.restore(*log.checkpoint())
+def load(path: str | os.PathLike[str], algorithm: Algorithm | None) -> tuple[Engine, MemoryLog]:
+    """The study in a file; an algorithm with the user's own classes is passed again."""
+    payload = read(path)
+    try:
+        return rebuild(payload, algorithm)
+    except SnapshotError:
+        raise
+    except DAMAGE as error:
+        raise SnapshotError(f"{path} cannot be restored ({error}); use an earlier copy") from error
+
+
+def rebuild(payload: Mapping[str, Any], algorithm: Algorithm | None = None) -> tuple[Engine, MemoryLog]:
+    """The study that `payload_of` describes."""
+    with checks.reading("definition"):
+        definition = Definition.from_json(payload, algorithm)
+        checks.check_definition(definition)
+    with checks.reading("state"):
+        state = State.from_json(payload["state"])
+        checks.check_state(state, definition)
+    with checks.reading("log"):
+        log = MemoryLog.from_json(payload)
+        checks.check_observations(log.history(), definition, state.asks)
+        checks.check_trials(log.trials(), definition, state.asks)
+        checks.check_in_force(log.in_force(), definition)
+        engine = Engine(definition)
+        engine.restore(*log.checkpoint())
     return engine, log
 
 
@@ -52,7 +78,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
             f"{path} cannot be read ({reason}); give the path of a file that Optimizer.save wrote, and check that you "
             "may read it"
         ) from error
-    except ValueError as error:  # from the decoder of JSON or of UTF-8
+    except (ValueError, RecursionError) as error:  # from the decoder of JSON or of UTF-8
         raise SnapshotError(f"{path} is not a complete snapshot ({error}); use an earlier copy") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise SnapshotError(f"{path} is not an ebbtide snapshot; check the path")
@@ -63,9 +89,16 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
             "if it comes from a newer ebbtide, upgrade this one"
         )
     payload = document.get("payload")
-    if not isinstance(payload, dict) or document.get("sha256") != _digest(_canonical(payload)):
+    if not isinstance(payload, dict) or not _is_unchanged(payload, document.get("sha256")):
         raise SnapshotError(f"{path} was edited or damaged: its checksum does not match; use an earlier copy")
     return payload
+
+
+def _is_unchanged(payload: Mapping[str, Any], digest: Any) -> bool:
+    try:
+        return bool(digest == _digest(_canonical(payload)))
+    except RecursionError:  # nobody can have written it
+        return False
 
 
 def _no_constant(name: str) -> None:

@@ -34,6 +34,7 @@ class Step:
     timing: dict[str, float] | None = None
     wait: float | None = None  # a time after the landing, if the timing chose one
     behind_since: int | None = None
+    clock_was_wrong: bool = False  # when the latest reading was noted, which is therefore forgotten
     guards: tuple[Guard, ...] = ()
     rows: list[int] = field(default_factory=list)
     scores: list[float | None] = field(default_factory=list)
@@ -49,6 +50,7 @@ class Step:
             guards[guard] = guards.get(guard, 0) + 1
         return replace(
             state,
+            latest_reading=None if self.clock_was_wrong else state.latest_reading,
             asks=state.asks + 1,
             hyper=self.hyper or state.hyper,
             standardization=self.standardization or state.standardization,

@@ -5,13 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ebbtide.checks import as_finite, is_text, is_whole
+from ebbtide.clock import GRACE, LARGEST_TIME, YEAR_2000, is_far_ahead
 from ebbtide.errors import ObservationError, TrialError
 from ebbtide.records import Observation, Trial
 from ebbtide.study.engine import Engine
 from ebbtide.study.log import Log
 
-GRACE = 5.0  # seconds by which a time told may be ahead of the system clock
-YEAR_2000 = 946_684_800.0
 MAX_KEY = 200  # characters of an idempotency key
 
 
@@ -43,15 +42,18 @@ class Tell:
             if self._told_before(log, trial.id):
                 return None
         if self.time is None:
-            moment = self._moment_of(asked, max(now, engine.latest_reading))
+            moment = self._moment_of(asked, now, max(now, engine.latest_reading))
         return Observation(
             asked.params, moment, self.outcome, trial.id, key=self.key, abandoned=self.abandoned, kind=asked.kind
         )
 
-    def _moment_of(self, asked: Trial, latest: float) -> float:
+    def _moment_of(self, asked: Trial, now: float, latest: float) -> float:
         """The trial's own time. The clock may have gone back since the ask, so the time is compared with the latest
-        reading. A query that ends without a value before its time (ABO waits) ends now.
+        reading; if the clock was wrong at the ask, the time is now. A query that ends without a value before its time
+        (ABO waits) ends now.
         """
+        if self.system_clock and is_far_ahead(asked.time, now):
+            return now
         return min(asked.time, latest) if self.outcome is None else self._checked(asked.time, latest)
 
     def _checked(self, time: Any, now: float) -> float:
@@ -99,6 +101,8 @@ def checked_value(value: Any, failed: bool, abandoned: bool = False) -> float | 
 def checked_time(time: Any, now: float, *, system_clock: bool) -> float:
     """A time that is not in the future, and that the system clock can have shown."""
     moment = finite_time(time)
+    if abs(moment) > LARGEST_TIME:
+        raise ObservationError(f"time={time!r}: give a time between {-LARGEST_TIME:g} and {LARGEST_TIME:g}")
     if moment > now + (GRACE if system_clock else 0.0):
         raise ObservationError(
             f"time={time!r} is {moment - now:g} after now ({now!r}): no value can come from the future; "

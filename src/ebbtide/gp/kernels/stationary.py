@@ -119,9 +119,12 @@ class SquaredExponential(Stationary):
         return -0.5 * rho * rho
 
 
+SMOOTHEST = 100.5  # beyond it a Matérn cannot be told from a squared exponential, and its polynomial takes long
+
+
 @dataclass(frozen=True)
 class Matern(Stationary):
-    """Matérn of half-integer smoothness ν = p + ½: e^{−z} times a polynomial in z = √(2ν) ρ.
+    """Matérn of half-integer smoothness ν = p + ½, up to 100.5: e^{−z} times a polynomial in z = √(2ν) ρ.
 
     >>> bool(np.isclose(Matern(0.5, lengthscale=1.0)([[0.0]], [[1.0]])[0, 0], np.exp(-1.0)))
     True
@@ -133,8 +136,8 @@ class Matern(Stationary):
     def __init__(self, nu: float = 2.5, lengthscale: float | tuple[float, ...] = 1.0) -> None:
         object.__setattr__(self, "nu", float(nu))
         object.__setattr__(self, "lengthscale", lengthscale)
-        if not (self.nu > 0 and (self.nu - 0.5).is_integer()):
-            raise ConfigurationError(f"nu={nu!r}: ebbtide's Matérn takes half-integers: 0.5, 1.5, 2.5, …")
+        if not (0.0 < self.nu <= SMOOTHEST and (self.nu - 0.5).is_integer()):
+            raise ConfigurationError(f"nu={nu!r}: ebbtide's Matérn takes half-integers: 0.5, 1.5, 2.5, … {SMOOTHEST}")
         self.__post_init__()
 
     @property
