@@ -75,7 +75,7 @@ def tune(system: System, minutes: float, out: Path) -> None:
     default = ",".join(f"{name}={json.dumps(value)}" for name, value in system.default.items())
     ebbtide = [sys.executable, "-m", "ebbtide"]
     study = ["--storage", f"sqlite:///{database}", "--name", system.name, "--space", str(system.space)]
-    live = ["--explore", "20%", "--baseline", default, "--baseline-every", "20", "--timeout", "20s"]
+    live = ["--explore", "50%", "--baseline", default, "--baseline-every", "10", "--timeout", "20s"]
     tuning = [*ebbtide, "tune", *study, "--direction", "maximize", *live, "--", *system.command()]
     with system.started() as variables, environment(variables):
         print(f"{system.name}: {system.unit}; Ctrl-C stops", flush=True)
