@@ -58,5 +58,7 @@ def _command(make: str) -> str:
 
 
 def _commit() -> str:
-    done = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=DATA, capture_output=True, text=True)
-    return done.stdout.strip()
+    """The commit; marked if the tree differs from it, except for the documentation that scripts like this one write."""
+    head = subprocess.run(["git", "describe", "--always"], cwd=DATA, capture_output=True, text=True).stdout.strip()
+    same = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", ":/", ":(exclude,top)docs"], cwd=DATA)
+    return head if same.returncode == 0 else f"{head}-dirty"
