@@ -1,6 +1,7 @@
 """One study for all tests of the dashboard; its callbacks wrote down what happened as it happened."""
 
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -26,8 +27,16 @@ def story(tmp_path_factory):
             story.recommended[int(event.trial.id)] = opt.recommend()
 
     rng, clock, pending = np.random.default_rng(0), eb.ManualClock(), []
+    forgetful = replace(eb.algorithms.get("tide"), staleness=eb.WassersteinBudget())
     opt = eb.Optimizer(
-        SPACE, clock=clock, seed=1, n_initial=N_INITIAL, storage=url(story.path), name="edge", callbacks=[write_down]
+        SPACE,
+        algorithm=forgetful,
+        clock=clock,
+        seed=1,
+        n_initial=N_INITIAL,
+        storage=url(story.path),
+        name="edge",
+        callbacks=[write_down],
     )
     with closing(opt):
         for number in range(120):
