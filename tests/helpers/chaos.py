@@ -268,6 +268,9 @@ def unleash(folder: Path, kills: int, losses: int = 0, seed: int = 0, progress: 
     tellers: list[Caller | Teller] = [*callers, other]
     for each in tellers:
         each.start()
+    while not other.told:  # before it has opened the file, it would take a replacement for the database itself
+        assert other.process.poll() is None, "the second process has ended"
+        time.sleep(0.01)
     away: list[Loss] = []
     health: list[float] = []
     faults = ["kill"] * kills + ["loss"] * losses
