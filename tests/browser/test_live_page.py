@@ -28,6 +28,7 @@ def live(url, name, steps=100, interval=4.0, **options):
     clock, rng, elapsed = SystemClock(), np.random.default_rng(0), 0.0
     start = clock.now() - steps * interval
     clock.now = lambda: start + elapsed  # type: ignore[method-assign]
+    options = {"algorithm": "w-dbo", **options}  # which forgets within the hundred steps
     opt = eb.Optimizer(SPACE, direction="maximize", clock=clock, seed=0, storage=url, name=name, **options)
     for number in range(steps):
         trial = opt.ask()

@@ -151,6 +151,8 @@ class Teller(threading.Thread):
         assert self.process.stdin is not None
         self.process.stdin.close()  # which ends it
         self.join()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
         assert self.process.wait() == 0
 
 
