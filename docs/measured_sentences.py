@@ -84,8 +84,10 @@ def performance() -> None:
 def service() -> None:
     page = "docs/service.md"
     killed = row("chaos")
-    on(page, "chaos")("SIGKILL {} times", f"{killed['kills']:,.0f}")
-    on(page, "chaos")("{} tells confirmed", f"{killed['tells']:,.0f}")
+    quote = on(page, "chaos")
+    quote("{} kills and {} lost files", f"{killed['kills']:,.0f}", f"{killed['losses']:,.0f}")
+    quote("{} tells confirmed", f"{killed['tells']:,.0f}")
+    quote("not ready after {} s at most", f"{killed['not_ready_s']:.1f}")
     tell, commit, alone = (row("load-0.3s", request=r) for r in ("tell", "commit, during the load", "commit, alone"))
     quote = on(page, "load-0.3s")
     quote("flushed takes {} ms when nothing else runs", f"{alone['p50_ms']:.1f}")

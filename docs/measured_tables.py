@@ -353,6 +353,8 @@ TABLES = {
     "long-run": Table(("long-run",), long_run),
     "resume": each("resume", "{:,}", "{:,}", "{}", "{:.1f}", "{:.3f}", "{}"),
     "load": Table(("load-0.3s",), load),
+    "worst": each("worst", "{}", "{:.2f}"),
+    "first-ask": each("first-ask", "{}", "{:,}", "{:.2f}", "{:.2f}", "{:,}"),
     "soak": each("soak-outside-9", "{:,}", "{:.1f}", "{:.0f}", "{:.0f}", "{}", "{:.1f}", "{:.1f}", "{:.1f}", "{:.1f}"),
     "dashboard-opening": each("dashboard-opening", "{}", "{:.2f}", "{:.2f}"),
     "dashboard-tells": each("dashboard-tells", "{}", "{:,}", "{:.1f}", "{:.1f}", "{:.1f}"),

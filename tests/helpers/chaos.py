@@ -26,7 +26,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -285,6 +285,7 @@ def unleash(folder: Path, kills: int, losses: int = 0, seed: int = 0, progress: 
             time.sleep(rng.uniform(0.0, 0.5))
             killed = fault == "kill" or rng.random() < 0.2
             if fault == "loss":
+                _wait_until_it_runs(port)  # one that starts without its file ends, or makes a new one
                 loss = Loss(path, rng.choice(Loss.WAYS))
                 if len(away) % HEALTH_EVERY == 0:
                     health.append(seconds_until_not_ready(port))
@@ -330,6 +331,17 @@ def unleash(folder: Path, kills: int, losses: int = 0, seed: int = 0, progress: 
         "tells": sum(len(each.told) for each in tellers),
         "asks": sum(len(caller.asked) for caller in callers),
     }
+
+
+def _wait_until_it_runs(port: int, most: float = 60.0) -> None:
+    deadline = time.monotonic() + most
+    while time.monotonic() < deadline:
+        with suppress(OSError), closing(http.client.HTTPConnection("127.0.0.1", port, timeout=most)) as connection:
+            connection.request("GET", "/livez")
+            if connection.getresponse().status == 200:
+                return
+        time.sleep(0.01)
+    raise AssertionError(f"the service did not start within {most:g} s")
 
 
 def _wait_for_an_answer(callers: list[Caller], most: float = 60.0) -> None:

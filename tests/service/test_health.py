@@ -27,6 +27,7 @@ def server(tmp_path):
     with served(tmp_path) as server:
         assert server.call("POST", "/studies", {"name": "edge", "space": SPACE, "seed": 0}).status == 201
         yield server
+        server.alive()  # what was answered before this is in the log by now
         server.excused = len(server.log)  # a 503 is logged with its traceback
 
 
@@ -86,6 +87,7 @@ def test_a_backup_moved_over_the_database_is_noticed_and_used_after_a_restart(tm
         assert (answer.status, answer.error) == (503, "StorageError")
         assert "replaced by another file" in answer.json["error"]["message"]
         becomes(server, 503)
+        assert server.alive()
         server.excused = len(server.log)
     with served(tmp_path) as server:
         assert tell(server, 4.0).status == 200
@@ -141,6 +143,7 @@ def test_a_dashboard_notices_too(tmp_path):
         (tmp_path / "elsewhere.db").rename(path)
         becomes(server, 200)
         becomes(server, 200, "/studies/edge/view")
+        assert server.alive()
         server.excused = len(server.log)
 
 

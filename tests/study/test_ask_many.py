@@ -73,4 +73,5 @@ def test_through_the_service(tmp_path):
         let_fail(tmp_path / "s.db", NO_TELL)
         with pytest.raises(eb.StorageError, match="still pending: 0, 1"):
             client.study("other").ask(4)
+        assert server.alive()  # what was answered before this is in the log by now
         server.excused = len(server.log)  # errors of the disk are logged with their traceback
