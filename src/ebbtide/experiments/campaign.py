@@ -175,29 +175,37 @@ def execute(payload: bytes, engine: str) -> Run:
 def _outcomes(client: "Client", jobs: Mapping[str, Job]) -> Iterator[tuple[str, Run | str, int]]:
     """A run, or the traceback of its failure, as each ends, and how many are running. The first item has no run.
 
-    Few are handed out at a time, because Dask blames a worker's death on every task that the worker had.
+    Few are handed out at a time, because Dask blames a worker's death on every task that the worker had. What it gave
+    up for that reason is made once more at the end, alone: if its worker dies again, the blame is deserved.
     """
     import cloudpickle
-    from distributed import as_completed
+    from distributed import KilledWorker, as_completed
 
-    waiting, names, lost = list(jobs)[::-1], dict[str, str](), set[str]()
+    waiting, blamed = list(jobs)[::-1], list[str]()
+    names, repeated = dict[str, str](), set[str]()
     completed = as_completed()
+
+    def submit(key: str) -> None:
+        future = client.submit(execute, cloudpickle.dumps(jobs[key]), code.of_the_engine(), pure=False)
+        names[future.key] = key
+        completed.add(future)
 
     def hand_out(threads: int) -> int:
         while waiting and completed.count() < AHEAD * threads:
-            key = waiting.pop()
-            future = client.submit(execute, cloudpickle.dumps(jobs[key]), code.of_the_engine(), pure=False)
-            names[future.key] = key
-            completed.add(future)
+            submit(waiting.pop())
+        if blamed and not completed.count():
+            submit(blamed.pop())
         return min(threads, int(completed.count()))
 
     threads = _threads(client, before=1)
     yield "", "", hand_out(threads)
     for future in completed:
         key, threads = names.pop(future.key), _threads(client, threads)
-        if future.status in ("lost", "cancelled") and key not in lost:
-            lost.add(key)
-            waiting.append(key)  # once more
+        lost = future.status in ("lost", "cancelled")
+        killed = future.status == "error" and isinstance(future.exception(), KilledWorker)
+        if (lost or killed) and key not in repeated:
+            repeated.add(key)
+            (waiting if lost else blamed).append(key)
             hand_out(threads)
             continue
         outcome = _outcome(future)
