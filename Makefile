@@ -15,6 +15,7 @@ DEMO := $(if $(wildcard .venv/.installed),.venv,.venv-demo)
 # Two files at a time, in the order of `testpaths`.
 PYTEST := -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+unexport PYTHONDONTWRITEBYTECODE# the tests start hundreds of processes: none should have to compile the package again
 
 .DEFAULT_GOAL := help
 .PHONY: help demo quick lint format test coverage test-slow test-minimum test-python test-browser test-integrations \

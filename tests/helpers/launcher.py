@@ -2,16 +2,12 @@
 
 Tests keep all cores busy, and a worker that yields to everything else would make each of them wait for it.
 
-Environment variables shorten what a test would have to wait for, and lower the limits of the system: WRITE_S, and
-SOFT_FILES and HARD_FILES for descriptors.
+Environment variables shorten what a test would have to wait for, and lower the limits of the system: WORKERS_AFTER_S,
+WRITE_S, and SOFT_FILES and HARD_FILES for descriptors.
 """
 
 import os
 from functools import partial
-
-from ebbtide import service
-from ebbtide.cli import main
-from ebbtide.service import app, protocol, viewer, workers
 
 
 def limit_files() -> None:
@@ -22,12 +18,17 @@ def limit_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(int(os.environ.get("SOFT_FILES", soft)), hard), hard))
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # not in the workers and the viewer, which import this file but need none of it
+    from ebbtide import service
+    from ebbtide.cli import main
+    from ebbtide.service import app, protocol, viewer, workers
+
     if {"SOFT_FILES", "HARD_FILES"} & os.environ.keys():
         limit_files()
     protocol.WRITE_S = float(os.environ.get("WRITE_S", protocol.WRITE_S))
     workers.NICENESS = viewer.NICENESS = 0
     app.VIEWER_AFTER_S = 3600.0  # the viewer's process starts with the first view
-    app.WORKERS_AFTER_S, app.READY_S = 0.5, 0.0  # few tests need a worker
+    app.WORKERS_AFTER_S = float(os.environ.get("WORKERS_AFTER_S", 1800.0))  # a worker starts with the first ask
+    app.READY_S = 0.0
     service.serve = partial(service.serve, processes=1)
     main()

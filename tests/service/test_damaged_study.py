@@ -42,15 +42,34 @@ DEFINITIONS = {
 }
 
 
-@pytest.fixture
-def service(tmp_path):
-    """With two studies, of which one is about to be damaged; neither is open in the service yet."""
-    for name in ("good", "bad"):
-        with closing(eb.Optimizer({"x": eb.Float(0.0, 1.0)}, storage=f"sqlite:///{tmp_path}/s.db", name=name)) as opt:
-            opt.tell(opt.ask(), 1.0)
-            opt.ask()
-    with running(tmp_path / "s.db") as direct:
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return tmp_path_factory.mktemp("damaged") / "s.db"
+
+
+@pytest.fixture(scope="module")
+def shared(path):
+    make(path, "good")
+    with running(path) as direct:
         yield direct
+
+
+@pytest.fixture
+def service(shared, path):
+    """With two studies, of which one is about to be damaged, and not open in the service yet."""
+    make(path, "bad")
+    yield shared
+    for study in listed(shared)["studies"]:
+        if study["name"] != "good":
+            assert shared.call("DELETE", f"/studies/{study['name']}").status == 204
+    with closing(sqlite3.connect(path)) as connection, connection:  # what has no name to delete it by
+        connection.execute("DELETE FROM studies WHERE CAST(name AS BLOB) != CAST('good' AS BLOB)")
+
+
+def make(path, name):
+    with closing(eb.Optimizer({"x": eb.Float(0.0, 1.0)}, storage=f"sqlite:///{path}", name=name)) as opt:
+        opt.tell(opt.ask(), 1.0)
+        opt.ask()
 
 
 def works(service, name):
@@ -84,13 +103,13 @@ def in_trouble_alone(service, paths):
 
 
 @pytest.mark.parametrize("what", DEFINITIONS)
-def test_a_study_with_a_damaged_definition_is_alone_in_trouble(what, service, tmp_path):
+def test_a_study_with_a_damaged_definition_is_alone_in_trouble(what, service, path):
     given = DEFINITIONS[what]
     if isinstance(given, dict):
-        with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
+        with closing(sqlite3.connect(path)) as connection:
             (text,) = connection.execute("SELECT definition FROM studies WHERE name = 'bad'").fetchone()
         given = json.dumps(json.loads(text) | given)
-    damage(tmp_path / "s.db", "UPDATE studies SET definition = CAST(? AS TEXT) WHERE name = 'bad'", given)
+    damage(path, "UPDATE studies SET definition = CAST(? AS TEXT) WHERE name = 'bad'", given)
     found = listed(service)
     assert [study["name"] for study in found["studies"]] == ["good"]
     assert [study["name"] for study in found["damaged"]] == ["bad"]
@@ -99,14 +118,14 @@ def test_a_study_with_a_damaged_definition_is_alone_in_trouble(what, service, tm
 
 
 @pytest.mark.parametrize("state", ["", "{", "7", "[]", "{}", '{"asks": 1}', "[" * 100_000, b"\xff", None])
-def test_a_study_with_a_damaged_state_is_alone_in_trouble(state, service, tmp_path):
+def test_a_study_with_a_damaged_state_is_alone_in_trouble(state, service, path):
     query = "SELECT state FROM asks JOIN studies USING (study) WHERE name = 'bad' ORDER BY ask DESC"
     if state is None:  # of the right form, but nonsense
-        with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
+        with closing(sqlite3.connect(path)) as connection:
             (text,) = connection.execute(query).fetchone()
         state = json.dumps(json.loads(text) | {"standardization": {"mean": "a", "scale": []}, "policy": 7, "asks": "x"})
     damage(
-        tmp_path / "s.db",
+        path,
         "UPDATE asks SET state = CAST(? AS TEXT) WHERE study = (SELECT study FROM studies WHERE name = 'bad')",
         state,
     )
@@ -115,9 +134,9 @@ def test_a_study_with_a_damaged_state_is_alone_in_trouble(state, service, tmp_pa
 
 
 @pytest.mark.parametrize("params", ["", "{", "[]", "{}", '{"y": 1}', '{"x": "a"}', '{"x": 1e999}', b"\xff"])
-def test_a_study_with_a_damaged_observation_is_alone_in_trouble(params, service, tmp_path):
+def test_a_study_with_a_damaged_observation_is_alone_in_trouble(params, service, path):
     damage(
-        tmp_path / "s.db",
+        path,
         "UPDATE tells SET params = CAST(? AS TEXT) WHERE study = (SELECT study FROM studies WHERE name = 'bad')",
         params,
     )
@@ -128,9 +147,9 @@ def test_a_study_with_a_damaged_observation_is_alone_in_trouble(params, service,
     ("column", "value"),
     [("name", b"b\xffd"), ("name", b"bad"), ("created", "long ago"), ("created", b"\xff"), ("created", float("inf"))],
 )
-def test_the_list_does_without_a_row_that_cannot_be_shown(column, value, service, tmp_path):
+def test_the_list_does_without_a_row_that_cannot_be_shown(column, value, service, path):
     cast = "CAST(? AS TEXT)" if value == b"b\xffd" else "?"
-    damage(tmp_path / "s.db", f"UPDATE studies SET {column} = {cast} WHERE name = 'bad'", value)
+    damage(path, f"UPDATE studies SET {column} = {cast} WHERE name = 'bad'", value)
     found = listed(service)
     assert [study["name"] for study in found["studies"]] == ["good"]
     assert len(found["damaged"]) == 1
@@ -140,8 +159,8 @@ def test_the_list_does_without_a_row_that_cannot_be_shown(column, value, service
     assert service.call("POST", "/studies", {"name": "new", "space": SPACE}).status == 201
 
 
-def test_a_tell_in_the_same_batch_as_one_of_a_damaged_study_is_recorded(service, tmp_path):
-    damage(tmp_path / "s.db", "UPDATE studies SET definition = '{' WHERE name = 'bad'")
+def test_a_tell_in_the_same_batch_as_one_of_a_damaged_study_is_recorded(service, path):
+    damage(path, "UPDATE studies SET definition = '{' WHERE name = 'bad'")
 
     async def together():
         body = {"params": {"x": 0.5}, "value": 1.0}

@@ -16,6 +16,7 @@ import ebbtide as eb
 from ebbtide.cli.commands import ebbtide
 
 SPACE = {"x": eb.Float(0.0, 1.0), "k": eb.Int(1, 5), "c": eb.Categorical(["a", "b"])}
+AT_ONCE = {"WORKERS_AFTER_S": "0.5"}
 
 
 def test_slow_model_work_holds_up_no_tell_of_any_study(server, client):
@@ -63,7 +64,7 @@ def test_a_worker_that_dies_is_replaced(server, client):
 @pytest.mark.slow
 def test_ctrl_c_while_the_workers_start_is_quiet(tmp_path):
     """A terminal sends it to the workers, too; `served` looks for tracebacks."""
-    with served(tmp_path) as server:
+    with served(tmp_path, env=AT_ONCE) as server:
         while not server.workers():
             time.sleep(0.01)
         time.sleep(0.3)  # it is importing
@@ -91,7 +92,7 @@ def ends(server, workers):
 )
 def test_no_worker_keeps_a_service_from_ending_or_outlives_it(tmp_path, how, state):
     """One that is stopped notices no SIGTERM, and not that its service has gone."""
-    with served(tmp_path) as server, closing(eb.Client(server.url, patience=0.0)) as client:
+    with served(tmp_path, env=AT_ONCE) as server, closing(eb.Client(server.url, patience=0.0)) as client:
         study = client.create("s", SPACE)
         if state != "starting":
             study.ask()

@@ -32,6 +32,20 @@ def pool(processes=1, bounds=GENEROUS):
         workers.close()
 
 
+@pytest.fixture(scope="module")
+def two():
+    with pool(2) as workers:
+        yield workers
+
+
+@pytest.fixture
+def workers(two):
+    """Two of them, whatever the test before has done to them."""
+    two.start()
+    until(lambda: two.alive == 2)
+    return two
+
+
 def run(coroutine):
     return asyncio.run(asyncio.wait_for(coroutine, 3 * PATIENCE_S))
 
@@ -67,7 +81,7 @@ def test_what_takes_too_long_is_ended_and_the_next_is_done():
 
 
 @pytest.mark.slow
-def test_a_worker_says_how_long_a_core_was_busy():
+def test_a_worker_says_how_long_a_core_was_busy(workers):
     """Waiting does not count: on a busy machine every model takes long, and that makes no study slow."""
 
     async def work():
@@ -75,8 +89,7 @@ def test_a_worker_says_how_long_a_core_was_busy():
         busy = await workers.use("a", 0, lambda worker: [worker.do(sum, range(10**7)), worker.spent][1])
         assert spent < busy
 
-    with pool() as workers:
-        run(work())
+    run(work())
 
 
 def test_a_worker_imports_no_web_framework():
@@ -99,18 +112,17 @@ def test_what_needs_too_much_memory_is_refused_and_the_next_is_done():
 
 
 @pytest.mark.slow
-def test_what_kills_every_worker_is_given_up_and_others_are_served():
+def test_what_kills_every_worker_is_given_up_and_others_are_served(workers):
     async def deadly():
         with pytest.raises(eb.WorkerError, match="keep dying"):
             await workers.do("a", 0, os._exit, 1)
         assert not gone(await pid_of(workers, "b"))
 
-    with pool() as workers:
-        run(deadly())
+    run(deadly())
 
 
 @pytest.mark.slow
-def test_only_what_a_frozen_worker_held_is_done_again(tmp_path):
+def test_only_what_a_frozen_worker_held_is_done_again(workers, tmp_path):
     """A worker is stopped while it waits for the other end of a pipe; the other worker goes on."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
@@ -118,7 +130,6 @@ def test_only_what_a_frozen_worker_held_is_done_again(tmp_path):
     async def freeze():
         asked = asyncio.create_task(workers.do("a", 0, os.open, path, os.O_RDONLY))
         await asyncio.sleep(0)  # it comes first
-        until(lambda: workers.alive == 2)
         other = await pid_of(workers, "b")
         (held,) = set(pids(workers)) - {other}
         os.kill(held, signal.SIGSTOP)
@@ -130,20 +141,16 @@ def test_only_what_a_frozen_worker_held_is_done_again(tmp_path):
         await asyncio.to_thread(opened, path)  # what it waited for: now its successor can go on
         await asked
 
-    with pool(2) as workers:
-        run(freeze())
+    run(freeze())
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_stopped_or_killed_while_it_has_nothing_to_do_is_replaced():
-    with pool(2) as workers:
-        workers.start()
-        for how in (signal.SIGSTOP, signal.SIGKILL):
-            until(lambda: workers.alive == 2)
-            victim = pids(workers)[0]
-            os.kill(victim, how)
-            until(lambda victim=victim: gone(victim) and victim not in pids(workers))
-        until(lambda: workers.alive == 2)
+@pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL])
+def test_a_worker_that_is_stopped_or_killed_while_it_has_nothing_to_do_is_replaced(workers, how):
+    victim = pids(workers)[0]
+    os.kill(victim, how)
+    until(lambda: gone(victim) and victim not in pids(workers))
+    until(lambda: workers.alive == 2)
 
 
 @pytest.mark.slow
@@ -172,7 +179,7 @@ def test_the_end_waits_for_no_worker(state):
 
 
 @pytest.mark.slow
-def test_one_study_never_has_two_workers(tmp_path):
+def test_one_study_never_has_two_workers(workers, tmp_path):
     path = tmp_path / "pipe"
     os.mkfifo(path)
 
@@ -186,8 +193,7 @@ def test_one_study_never_has_two_workers(tmp_path):
             await asyncio.to_thread(opened, path)
             await task
 
-    with pool(2) as workers:
-        run(ask())
+    run(ask())
 
 
 def pids(workers):
