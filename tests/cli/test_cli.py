@@ -9,7 +9,7 @@ from click.testing import CliRunner
 import ebbtide as eb
 from ebbtide.cli.commands import ebbtide
 
-SHORT = ["--duration", "40", "--seeds", "2"]
+SHORT = ["--duration", "20", "--seeds", "2"]
 
 
 @pytest.fixture
@@ -21,10 +21,10 @@ def test_run_prints_a_table(cli):
     done = cli.invoke(ebbtide, ["run", "hartmann3", "-a", "w-dbo", "-a", "random", *SHORT])
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
-    assert "hartmann3: 2 runs of 40 s, modelled:botorch" in lines[0]
+    assert "hartmann3: 2 runs of 20 s, modelled:botorch" in lines[0]
     (row,) = (line for line in lines if "w-dbo" in line)
     cells = [cell.strip() for cell in row.strip("│").split("│")]
-    protocol = eb.experiments.Protocol(duration=40.0)
+    protocol = eb.experiments.Protocol(duration=20.0)
     runs = [eb.experiments.run("hartmann3", "w-dbo", seed, protocol) for seed in (0, 1)]
     mean = sum(outcome.average_regret for outcome in runs) / 2
     assert cells[1].startswith(f"{mean:.4g} ± ")
@@ -39,7 +39,7 @@ def test_run_writes_frames_with_their_provenance(cli, tmp_path):
     assert [file.name for file in files] == ["wlan_et-gp-ucb_seed0.parquet", "wlan_et-gp-ucb_seed1.parquet"]
     frame = pd.read_parquet(files[1])
     assert frame.attrs["seed"] == 1
-    expected = eb.experiments.run("wlan", "et-gp-ucb", 1, eb.experiments.Protocol(duration=40.0)).frame
+    expected = eb.experiments.run("wlan", "et-gp-ucb", 1, eb.experiments.Protocol(duration=20.0)).frame
     pd.testing.assert_frame_equal(frame[expected.columns], expected)
 
 
@@ -73,10 +73,10 @@ def test_run_takes_algorithms_and_benchmarks_of_ones_own(cli, own):
     arguments = ["run", "slopes:Slope", "-a", "slopes:greedy", "-a", "random", *SHORT, "--out", "new"]
     done = cli.invoke(ebbtide, arguments)
     assert done.exit_code == 0, done.output
-    assert "slopes:Slope: 2 runs of 40 s" in done.stdout
+    assert "slopes:Slope: 2 runs of 20 s" in done.stdout
     (row,) = (line for line in done.stdout.splitlines() if "slopes:greedy" in line)
     slopes = importlib.import_module("slopes")
-    protocol = eb.experiments.Protocol(duration=40.0)
+    protocol = eb.experiments.Protocol(duration=20.0)
     runs = [eb.experiments.run(slopes.Slope(), slopes.greedy, seed, protocol) for seed in (0, 1)]
     mean = sum(outcome.average_regret for outcome in runs) / 2
     assert row.strip("│").split("│")[1].strip().startswith(f"{mean:.4g} ± ")

@@ -18,7 +18,7 @@ from ebbtide.cli import tuning
 SPACE = '[power]\ntype = "float"\nlow = 1.0\nhigh = 100.0\n'
 STORAGE = "sqlite:///tuner.db"
 MEASURE = ["echo", "{power}"]
-FAST = ("--algorithm", "random")
+FAST = ("--algorithm", "random", "--start", "power=50", "--start", "power=60")  # which need no model
 
 pytestmark = pytest.mark.slow
 

@@ -116,7 +116,13 @@ def counted(folder, pages, begun=False):
 
 @pytest.mark.parametrize(
     ("error", "lasting", "pages"),
-    [("ENOSPC", True, None), ("EIO", False, None), ("ENOSPC", False, 8), ("EIO", True, 8), ("EIO", False, 8)],
+    [
+        ("ENOSPC", True, None),
+        ("EIO", False, None),
+        ("ENOSPC", False, 8),
+        ("EIO", True, 8),
+        pytest.param("EIO", False, 8, marks=pytest.mark.very_slow),
+    ],
     ids=lambda value: {None: "no checkpoint", 8: "checkpoints", True: "until healed", False: "once"}.get(value, value),
 )
 def test_a_write_that_fails_is_reported_and_leaves_no_trace(error, lasting, pages, folder, undisturbed, monkeypatch):
@@ -229,7 +235,9 @@ def survives(cut, left, recording, place, undisturbed):
     return there > steps
 
 
-@pytest.mark.parametrize("left", CUTS)
+@pytest.mark.parametrize(
+    "left", [pytest.param(left, marks=[pytest.mark.very_slow] if left == "another part" else []) for left in CUTS]
+)
 def test_what_was_acknowledged_survives_a_power_cut_at_any_moment(left, folder, undisturbed, monkeypatch):
     recording = recorded(folder / "before", monkeypatch)
     cuts = range(len(recording.done) + 1)

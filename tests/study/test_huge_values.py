@@ -24,6 +24,7 @@ VALUES = {
     "everything": [LARGEST, 5e-324, -LARGEST, 0.0, 1.0],
     "positive": [5e-324, 1e-300, 1.7e308],
 }
+ALGORITHMS = named(quick=["tide", "w-dbo"])
 LIVE: dict[str, Any] = {"explore": 0.5, "baseline": {"x": 0.5}, "baseline_every": 3, "movement": eb.Movement(cost=1.0)}
 
 
@@ -31,8 +32,10 @@ def as_json(answer):
     return json.dumps(answer, allow_nan=False)
 
 
-@pytest.mark.parametrize("n", [3, 9])
-@pytest.mark.parametrize("algorithm", named(quick=["tide", "w-dbo"]))
+@pytest.mark.parametrize(
+    ("algorithm", "n"),
+    [("tide", 3), ("w-dbo", 3), *(pytest.param(*each.values, 9, marks=each.marks) for each in ALGORITHMS)],
+)
 @pytest.mark.parametrize("values", VALUES)
 def test_everything_that_can_be_read_is_finite(tmp_path, algorithm, values, n):
     clock = eb.ManualClock()
