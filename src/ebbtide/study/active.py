@@ -18,6 +18,7 @@ from ebbtide.space import Space
 
 RECENT = 128  # observations from which the sampling interval is estimated
 PAUSES = 4  # how many of the gaps between them may be pauses
+SHORTEST = 1e-100  # in the clock's unit: the square of a time far below this is 0, and its inverse infinite
 REMEMBERED_FAILURES = 256  # older ones have long faded, or the system has other problems
 REMEMBERED_ASKS = 1024  # a trial older than this many asks no longer counts as pending, but can still be told
 
@@ -211,4 +212,5 @@ class ActiveSet:
         times = sorted(self._recent_times)
         gaps = sorted(later - earlier for earlier, later in pairwise(times))
         usual = gaps[: -min(PAUSES, len(gaps) // 4) or None]
-        return fmean(usual) if usual and usual[-1] > 0.0 else 1.0
+        mean = fmean(usual) if usual else 0.0
+        return mean if mean > SHORTEST else 1.0
