@@ -20,6 +20,14 @@ def own_modules():
     return os.environ | {"PYTHONPATH": TESTS if before is None else f"{before}{os.pathsep}{TESTS}"}
 
 
+def address_in(file):
+    """None until it is written, and written completely."""
+    try:
+        return json.loads(file.read_text())["address"]
+    except (FileNotFoundError, json.JSONDecodeError):
+        return None
+
+
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory, own_modules):
     """The address of a cluster started by command line, with one worker in another folder."""
@@ -37,9 +45,10 @@ def cluster(tmp_path_factory, own_modules):
     scheduler = [dask, "scheduler", *common, "--host", "127.0.0.1", "--port", "0"]
     worker = [dask, "worker", *common, "--host", "127.0.0.1", "--nthreads", "1", "--no-nanny"]
     with subprocess.Popen(scheduler, **options) as first, subprocess.Popen(worker, **options) as second:
-        deadline = time.monotonic() + 60.0
-        while not file.exists() and time.monotonic() < deadline:
+        deadline = time.monotonic() + 120.0
+        while (address := address_in(file)) is None:
+            assert time.monotonic() < deadline, "the scheduler does not start"
             time.sleep(0.05)
-        yield json.loads(file.read_text())["address"]
+        yield address
         second.kill()  # terminated at the same time, the one may wait for the other
         first.kill()

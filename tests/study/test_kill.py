@@ -36,8 +36,8 @@ def killed(folder, manner, kills):
         pytest.param("two", 150, marks=pytest.mark.very_slow),
     ],
 )
-def test_what_a_killed_process_was_told_is_recorded_once(manner, kills, tmp_path):
-    seen = killed(tmp_path, manner, kills)
+def test_what_a_killed_process_was_told_is_recorded_once(manner, kills, on_disk):
+    seen = killed(on_disk, manner, kills)
     # The kills came during all operations, before and after the commit:
     assert seen["tells acknowledged"] > 20
     assert seen["asks acknowledged"] > 20
@@ -50,23 +50,23 @@ def test_what_a_killed_process_was_told_is_recorded_once(manner, kills, tmp_path
 
 
 @pytest.mark.parametrize("kills", [30, pytest.param(100, marks=pytest.mark.very_slow)])
-def test_a_file_whose_creation_was_killed_can_be_used(kills, tmp_path):
-    seen = killed(tmp_path, "birth", kills)
+def test_a_file_whose_creation_was_killed_can_be_used(kills, on_disk):
+    seen = killed(on_disk, "birth", kills)
     assert seen["killed in: open"] > 0
     assert seen["no file yet"] < kills
 
 
 @pytest.mark.very_slow
-def test_a_service_that_is_killed_again_and_again_loses_nothing(tmp_path):
+def test_a_service_that_is_killed_again_and_again_loses_nothing(on_disk):
     """Over HTTP, with clients that keep asking and telling; `make chaos` does the same with a thousand kills."""
-    outcome = chaos.unleash(tmp_path, kills=12)
+    outcome = chaos.unleash(on_disk, kills=12)
     assert outcome["tells"] > 12
     assert outcome["asks"] > 0
 
 
 @pytest.mark.very_slow
-def test_a_file_that_is_lost_again_and_again_while_it_is_in_use_loses_nothing(tmp_path):
+def test_a_file_that_is_lost_again_and_again_while_it_is_in_use_loses_nothing(on_disk):
     """Deleted, moved away, replaced by a backup, and put back; by a service and another process at the same time."""
-    outcome = chaos.unleash(tmp_path, kills=4, losses=20)
+    outcome = chaos.unleash(on_disk, kills=4, losses=20)
     assert outcome["tells"] > 24
     assert outcome["refused"] > 0

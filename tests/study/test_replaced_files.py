@@ -15,8 +15,8 @@ VALUES = "SELECT value FROM tells ORDER BY line"
 
 
 @pytest.fixture
-def path(tmp_path):
-    return tmp_path / "s.db"
+def path(on_disk):
+    return on_disk / "s.db"
 
 
 @pytest.fixture
@@ -175,17 +175,17 @@ def test_a_reader_notices_too(path, opt):
         assert storage.summary("edge").told == 2
 
 
-def test_a_change_of_the_working_folder_does_not_matter(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_a_change_of_the_working_folder_does_not_matter(on_disk, monkeypatch):
+    monkeypatch.chdir(on_disk)
     with closing(tiny("s.db")) as opt:
-        (tmp_path / "elsewhere").mkdir()
-        monkeypatch.chdir(tmp_path / "elsewhere")
+        (on_disk / "elsewhere").mkdir()
+        monkeypatch.chdir(on_disk / "elsewhere")
         opt.tell({"x": 0.5}, 1.0)
-    assert column(tmp_path / "s.db", VALUES) == [1.0]
+    assert column(on_disk / "s.db", VALUES) == [1.0]
 
 
-def test_a_link_that_leads_elsewhere_is_noticed(tmp_path):
-    link, first, second = (tmp_path / name for name in ("s.db", "first.db", "second.db"))
+def test_a_link_that_leads_elsewhere_is_noticed(on_disk):
+    link, first, second = (on_disk / name for name in ("s.db", "first.db", "second.db"))
     tiny(first).close()
     tiny(second).close()
     link.symlink_to(first)
@@ -225,7 +225,7 @@ def test_a_new_file_is_not_created_beside_the_log_of_one_that_is_missing(path, o
         assert len(again.history) == 5
 
 
-def test_a_log_is_not_applied_to_another_file_after_a_crash(path, tmp_path):
+def test_a_log_is_not_applied_to_another_file_after_a_crash(path, on_disk):
     """SQLite itself would, and damage it."""
     code = """
         import os, sys
@@ -238,7 +238,7 @@ def test_a_log_is_not_applied_to_another_file_after_a_crash(path, tmp_path):
     process = python(code, url(path))
     process.communicate(timeout=120)
     assert process.returncode == 0  # the log is left behind
-    other, kept = tmp_path / "other.db", tmp_path / "kept.db"
+    other, kept = on_disk / "other.db", on_disk / "kept.db"
     tiny(other).close()
     path.rename(kept)
     other.rename(path)
@@ -251,7 +251,7 @@ def test_a_log_is_not_applied_to_another_file_after_a_crash(path, tmp_path):
     kept.rename(path)
     with closing(eb.Optimizer.open(url(path), "edge")) as opt:
         assert opt.told == 200
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["other.db", "s.db"]
+    assert sorted(file.name for file in on_disk.iterdir()) == ["other.db", "s.db"]
 
 
 def test_a_copy_with_its_log_can_be_opened(path, opt):

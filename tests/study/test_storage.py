@@ -13,6 +13,7 @@ from helpers.drifting import UNIT_SQUARE, drive, moving_bump
 from helpers.studies import (
     HASTY,
     KINDS,
+    MEMORY,
     WINDOW,
     Tables,
     column,
@@ -97,7 +98,7 @@ def test_a_study_reopened_all_the_time_asks_the_same(algorithm, tmp_path):
 )
 @settings(max_examples=25)
 def test_a_study_reopened_at_any_moment_asks_the_same(script, reopen, algorithm):
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
         expected, memory = go_through(script, algorithm)
         asked, stored = go_through(script, algorithm, f"{folder}/s.db", reopen)
         assert asked == expected
