@@ -305,7 +305,8 @@ def test_any_command_is_tuned_and_the_next_start_resumes(folder):
 
 
 @pytest.mark.parametrize("script", ["sys.exit(3)", "import time; time.sleep(60)", "while True: print('babble' * 1000)"])
-def test_a_command_that_goes_wrong_is_a_failed_evaluation(folder, script):
+def test_a_command_that_goes_wrong_is_a_failed_evaluation(folder, script, monkeypatch):
+    monkeypatch.setattr("ebbtide.tuning.loop.FAILURE_PACE", 0.0)
     command = [sys.executable, "-I", "-S", "-c", f"import sys\n{script}", "{power}", "{codec}"]
     arguments = tune(folder, "--trials", "2", "--timeout", "500ms", command=command)[3:]
     before = signal.getsignal(signal.SIGTERM)

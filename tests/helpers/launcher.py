@@ -21,7 +21,7 @@ def limit_files() -> None:
 if __name__ == "__main__":  # not in the workers and the viewer, which import this file but need none of it
     from ebbtide import service
     from ebbtide.cli import main
-    from ebbtide.service import app, protocol, viewer, workers
+    from ebbtide.service import app, health, protocol, viewer, workers
 
     if {"SOFT_FILES", "HARD_FILES"} & os.environ.keys():
         limit_files()
@@ -29,6 +29,6 @@ if __name__ == "__main__":  # not in the workers and the viewer, which import th
     workers.NICENESS = viewer.NICENESS = 0
     app.VIEWER_AFTER_S = 3600.0  # the viewer's process starts with the first view
     app.WORKERS_AFTER_S = float(os.environ.get("WORKERS_AFTER_S", 1800.0))  # a worker starts with the first ask
-    app.READY_S = 0.0
+    app.READY_S, health.KEPT_S = 0.0, 0.1
     service.serve = partial(service.serve, processes=1)
     main()

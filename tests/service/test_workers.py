@@ -25,11 +25,14 @@ GENEROUS = Bounds(seconds=PATIENCE_S)
 def pool(processes=1, bounds=GENEROUS):
     if not Path("/proc/self/statm").exists():
         pytest.skip("needs /proc")
-    workers = Workers(processes, 0, bounds)
-    try:
-        yield workers
-    finally:
-        workers.close()
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("worker", "workers"):
+            patch.setattr(f"ebbtide.service.{module}.TICK_S", 0.1)  # what is stopped is noticed sooner
+        started = Workers(processes, 0, bounds)
+        try:
+            yield started
+        finally:
+            started.close()
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +41,8 @@ def two():
         yield workers
 
 
-@pytest.fixture
-def workers(two):
+@pytest.fixture(name="workers")
+def both(two):
     """Two of them, whatever the test before has done to them."""
     two.start()
     until(lambda: two.alive == 2)
