@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from helpers.serving import PATIENCE_S, served
 
+pytestmark = pytest.mark.slow
+
 MIB = 1 << 20
 WRITE_S = 2.0  # of the server in these tests
 SPACE = {f"{i:02}{'x' * 50}": {"type": "float", "low": 0.0, "high": 1.0} for i in range(100)}

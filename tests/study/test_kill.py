@@ -4,20 +4,37 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from helpers import chaos
 
 pytestmark = pytest.mark.slow
+MOST = 6  # times that many kills
 SCRIPT = Path(__file__).parents[1] / "helpers" / "killing.py"
 
 
-def killed(folder, manner, kills):
+def killed(folder, manner, kills, *wanted):
+    """What was seen. On a busy machine kills come late: there are more of them, until all that is wanted was seen."""
+    seen = Counter()
+    for seed in range(7, 7 + MOST):
+        (folder / str(seed)).mkdir()
+        seen.update(killed_once(folder / str(seed), manner, kills, seed))
+        if all(seen[word] for word in wanted):
+            break
+    return seen
+
+
+def killed_once(folder, manner, kills, seed):
     """In a separate process: the one that runs the tests has threads, which a fork would not copy."""
-    command = [sys.executable, "-W", "error", SCRIPT, folder, "--seed", "7", "--kills", str(kills), "--manner", manner]
+    command = [sys.executable, "-W", "error", SCRIPT, folder, "--seed", str(seed), "--kills", str(kills)]
     run = subprocess.run(
-        command, env=os.environ | {"OPENBLAS_NUM_THREADS": "1"}, capture_output=True, text=True, timeout=300
+        [*command, "--manner", manner],
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert run.returncode == 0, run.stderr
     assert run.stderr == ""
@@ -37,23 +54,21 @@ def killed(folder, manner, kills):
     ],
 )
 def test_what_a_killed_process_was_told_is_recorded_once(manner, kills, on_disk):
-    seen = killed(on_disk, manner, kills)
-    # The kills came during all operations, before and after the commit:
+    # The kills come during all operations, before and after the commit:
+    wanted = ["killed in: tell", "killed in: ask", "tells begun and not recorded", "asks begun and not recorded"]
+    seen = killed(on_disk, manner, kills, *wanted)
+    assert [word for word in wanted if not seen[word]] == []
     assert seen["tells acknowledged"] > 20
     assert seen["asks acknowledged"] > 20
     assert seen["lines removed"] > 0
-    assert seen["killed in: tell"] > 0
-    assert seen["killed in: ask"] > 0
-    assert seen["tells begun and not recorded"] > 0
-    assert seen["asks begun and not recorded"] > 0
     assert seen["a log was left behind"] > 0
 
 
 @pytest.mark.parametrize("kills", [30, pytest.param(100, marks=pytest.mark.very_slow)])
 def test_a_file_whose_creation_was_killed_can_be_used(kills, on_disk):
-    seen = killed(on_disk, "birth", kills)
+    seen = killed(on_disk, "birth", kills, "killed in: open")
     assert seen["killed in: open"] > 0
-    assert seen["no file yet"] < kills
+    assert seen["no file yet"] < seen["kills"]
 
 
 @pytest.mark.very_slow

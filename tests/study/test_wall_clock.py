@@ -128,6 +128,7 @@ AFTER = """
 """
 
 
+@pytest.mark.slow
 def test_a_clock_that_is_not_set_yet_is_no_reason_to_stop(tmp_path):
     wall = Wall(tmp_path)
     run(BEFORE, url(tmp_path / "s.db"), wall=wall)
@@ -211,6 +212,7 @@ def test_ten_observations_later_it_is_set_aside_without_being_told_to(ahead):
     eb.Optimizer.open(url(ahead), "edge").close()
 
 
+@pytest.mark.slow
 def test_a_study_that_is_an_hour_ahead_is_followed_and_can_be_set_right(tmp_path):
     run(BEFORE, url(tmp_path / "s.db"), wall=Wall(tmp_path, HOUR))
     with eb.Optimizer.open(url(tmp_path / "s.db"), "edge") as opt:
