@@ -354,6 +354,7 @@ TABLES = {
     "resume": each("resume", "{:,}", "{:,}", "{}", "{:.1f}", "{:.3f}", "{}"),
     "load": Table(("load-0.3s",), load),
     "worst": each("worst", "{}", "{:.2f}"),
+    "unread": each("unread", "{}", "{:,}", "{:.1f}", "{:.0f}", "{:.1f}", "{:.1f}", "{:.0f}"),
     "first-ask": each("first-ask", "{}", "{:,}", "{:.2f}", "{:.2f}", "{:,}"),
     "soak": each("soak-outside-9", "{:,}", "{:.1f}", "{:.0f}", "{:.0f}", "{}", "{:.1f}", "{:.1f}", "{:.1f}", "{:.1f}"),
     "dashboard-opening": each("dashboard-opening", "{}", "{:.2f}", "{:.2f}"),

@@ -1,9 +1,11 @@
-"""Clients that ask for much, do not read it, and come back when their connection is ended: how are others served?
+"""Clients that ask for much, do not read it, and come back when they are refused or their connection is ended: how are
+others served?
 
     make perf-unread
 
-All of them come from the same address as the others. Others ask for `/healthz`, each on a new connection, and tell. The
-memory is the most that the server has used, without its workers. Every attack meets a server of its own.
+All of them come from the same address as the others, and come back all at once. Others ask for `/healthz`, each on a
+new connection, and tell. The memory is the most that the server has used, without its workers. Every attack meets a
+server of its own.
 """
 
 import argparse
@@ -31,18 +33,21 @@ import ebbtide as eb
 SPACE = {f"{i:02}{'x' * 50}": eb.Float(0.0, 1.0) for i in range(20)}
 PARAMS = dict.fromkeys(SPACE, 0.5)
 BACK_AFTER_S = 5.0
+PATIENCE_S = 60.0
 LINES = 10_000  # a page of 14 MB
+BEGUN = b"HTTP/1.1 200"
+PAGE = "/studies/long/observations?limit=10000"
 ATTACKS = {
     "nothing": ("", 0),
     "static files": ("/static/plotly.min.js", 1000),
-    "long pages": ("/studies/long/observations?limit=10000", 80),
-    "long pages, more clients": ("/studies/long/observations?limit=10000", 1000),
+    "long pages": (PAGE, 80),
+    "long pages, more clients": (PAGE, 1000),
     "event streams": ("/studies/long/events", 1000),
 }
 
 
 class Crowd(threading.Thread):
-    """Connects, asks, never reads, and connects again where its connection was ended."""
+    """Connects, asks, reads the status at most, and connects again where it was refused or its connection ended."""
 
     def __init__(self, port: int, path: str, clients: int) -> None:
         super().__init__()
@@ -58,13 +63,16 @@ class Crowd(threading.Thread):
                 connection = socket.create_connection(("127.0.0.1", self.port))
                 connection.sendall(self.request)
                 waiting[connection.fileno()] = connection
-                poll.register(connection, 0)  # errors and hang-ups only
+                poll.register(connection, select.POLLIN)
                 self.made += 1
             self.connected.set()
             self.stopping.wait(BACK_AFTER_S)
-            for number, _ in poll.poll(0):
-                poll.unregister(number)
-                waiting.pop(number).close()
+            for number, event in poll.poll(0):
+                if event == select.POLLIN and waiting[number].recv(len(BEGUN)) == BEGUN:
+                    poll.modify(number, 0)  # errors and hang-ups only
+                else:
+                    poll.unregister(number)
+                    waiting.pop(number).close()
         for connection in waiting.values():
             connection.close()
 
@@ -92,13 +100,18 @@ class Other:
     """A client that reads, and connects again if it must, as `eb.Client` does."""
 
     def __init__(self, port: int) -> None:
-        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+
+    def tell(self) -> float:
+        return self.call("POST", "/studies/long/tell", {"params": PARAMS, "value": 1.0})
 
     def call(self, method: str, path: str, body: object = None) -> float:
         """How many seconds it took to be served."""
         began = time.perf_counter()
         while not self.is_served(method, path, None if body is None else json.dumps(body)):
             self.connection.close()
+            if time.perf_counter() - began > PATIENCE_S:
+                sys.exit(f"{method} {path}: not served within {PATIENCE_S:g} s")
             time.sleep(0.05)
         return time.perf_counter() - began
 
@@ -115,12 +128,12 @@ class Other:
 def serve_others(port: int, seconds: float, crowd: Crowd) -> tuple[list[float], list[float]]:
     """Seconds per answer on a new connection, and per tell, from before the crowd comes until long after."""
     answers, tells, teller = [], [], Other(port)
-    teller.call("GET", "/healthz")
+    teller.tell()  # which opens the study
     crowd.start()
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or not crowd.connected.is_set():
         answers.append(Other(port).call("GET", "/healthz"))
-        tells.append(teller.call("POST", "/studies/long/tell", {"params": PARAMS, "value": 1.0}))
+        tells.append(teller.tell())
         time.sleep(0.02)
     teller.connection.close()
     return answers, tells
@@ -134,7 +147,7 @@ def most_memory(pid: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=60.0, help="of each attack")
+    parser.add_argument("--seconds", type=float, default=30.0, help="of each attack")
     add_option(parser)
     options = parser.parse_args()
     columns = (

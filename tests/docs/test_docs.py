@@ -21,7 +21,7 @@ from helpers.serving import served
 import ebbtide as eb
 from ebbtide.cli.commands import ebbtide
 from ebbtide.guards import Guard
-from ebbtide.service import Limits, chunks, descriptors, middleware, protocol, server, workers
+from ebbtide.service import Limits, chunks, descriptors, middleware, protocol, reader, server, workers
 from ebbtide.service.studies import ANSWER_S, MAX_DEFINITION
 from ebbtide.service.worker import Bounds
 
@@ -258,7 +258,7 @@ def test_the_service_page_has_the_limits_of_the_code():
         f"first is answered; "
         f"{limits.studies:,} studies, each with a definition of at most {MAX_DEFINITION:,} characters and "
         f"{limits.width} coordinates (a category has one per choice); {limits.trials} trials per ask; "
-        f"{limits.streams} event streams."
+        f"{limits.streams} event streams; {reader.MAX_WAITING} long answers that wait for the database."
     )
     bounds = Bounds()
     models = (
@@ -273,6 +273,7 @@ def test_the_service_page_has_the_limits_of_the_code():
     assert f"Requests in progress have {server.GRACE_S} s" in page
     assert f"more than {limits.active:,} observations" in text("docs/limitations.md")
     assert f"{chunks.CHUNK / 2**10:g} KiB within {protocol.WRITE_S:g} s" in page
+    assert f"If {reader.MAX_WAITING} long answers (" in page
     assert f"it needs {descriptors.OWN} for itself" in page
 
 

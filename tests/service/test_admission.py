@@ -3,6 +3,7 @@
 import json
 import socket
 import threading
+import time
 from contextlib import ExitStack
 
 import pytest
@@ -12,23 +13,30 @@ from helpers.speaking import speaking
 from ebbtide.service import protocol
 
 PER_ADDRESS, MOST = 3, 5
-WORKS = "/works"
+WORKS, STREAMS, LONG = "/works", "/streams", "/long"
 HALF_A_HEAD, HALF_A_BODY = b"GET / HTTP/1.1\r\nHost: loc", b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n{"
 begun, given_up = threading.Semaphore(0), threading.Semaphore(0)  # work
 
 
 async def app(scope, receive, send):
-    """Answers when it has the body; on one path only when the client has gone."""
+    """Answers when it has the body. The client of `WORKS` gets no answer, that of `STREAMS` only the beginning of one,
+    and that of `LONG` more than fits into any buffer.
+    """
     while (await receive()).get("more_body"):
         pass
-    if scope["path"] == WORKS:
+    if scope["path"] in (WORKS, STREAMS):
+        if scope["path"] == STREAMS:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"ok", "more_body": True})
         begun.release()
         while (await receive())["type"] != "http.disconnect":
             pass
         given_up.release()
         return
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
-    await send({"type": "http.response.body", "body": b"ok"})
+    body = b"ok" if scope["path"] != LONG else bytes(1 << 25)
+    headers = [(b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 @pytest.fixture
@@ -48,9 +56,9 @@ class Crowd:
         found.sendall(sent)
         return self.stack.enter_context(found)
 
-    def work(self, address="127.0.0.1"):
+    def work(self, address="127.0.0.1", path=WORKS):
         """A connection that the service works for."""
-        connection = self.connect(address, request(WORKS))
+        connection = self.connect(address, request(path))
         assert begun.acquire(timeout=PATIENCE_S)
         return connection
 
@@ -114,6 +122,36 @@ def test_a_connection_that_the_service_works_for_is_never_displaced_and_others_a
     assert is_served(crowd.connect("127.0.0.2"))  # another address
     working.pop().close()
     assert is_served(crowd.connect("127.0.0.1"))
+
+
+def test_an_answer_that_has_begun_gives_way_if_nothing_else_does(crowd):
+    """A stream, or a long page whose client reads it: they may take hours."""
+    first, second = (crowd.work(path=STREAMS) for _ in range(PER_ADDRESS - 1))
+    working = [crowd.work()]
+    for stream in (first, second):
+        assert stream.recv(10_000).startswith(b"HTTP/1.1 200 OK\r\n")
+        assert is_served(crowd.connect())
+        assert was_ended(stream)
+        assert is_served(crowd.connect())  # instead of the one that idles
+        working.append(crowd.work())
+    assert was_refused(crowd.connect())
+    for connection in working:
+        connection.close()
+        assert given_up.acquire(timeout=PATIENCE_S)
+
+
+def test_a_client_that_does_not_read_gives_way_first_even_if_it_goes_on_asking(crowd):
+    assert is_served(idle := crowd.connect())
+    unread = [crowd.connect(sent=request(LONG)) for _ in range(PER_ADDRESS - 1)]
+    for connection in unread:
+        assert connection.recv(12) == b"HTTP/1.1 200"
+    time.sleep(0.2)  # until nothing more fits into the buffers
+    for connection in unread:
+        connection.sendall(request(WORKS))
+    time.sleep(0.2)  # until that has been read
+    for _ in unread:
+        assert is_served(crowd.connect())
+    assert is_served(idle)
 
 
 def test_one_address_alone_cannot_take_all_connections_and_two_can(crowd):

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from ebbtide import service
 from ebbtide.service import logs, middleware, protocol
 from ebbtide.service.logs import Throttle, line
-from ebbtide.service.reader import Reader
+from ebbtide.study.storage import Storage
 from ebbtide.version import __version__
 
 LIMITS = service.Limits(body=1000, rate=0.5)
@@ -197,10 +197,10 @@ def test_what_succeeds_is_logged_only_on_demand(direct, tmp_path, caplog):
 
 
 def test_a_failure_of_the_service_has_its_traceback_in_the_log_and_not_in_the_answer(direct, caplog, monkeypatch):
-    async def fail(self):
+    def fail(self):
         raise ZeroDivisionError("something is\nERROR wrong")
 
-    monkeypatch.setattr(Reader, "overview", fail)
+    monkeypatch.setattr(Storage, "overview", fail)
     answer = direct.call("GET", "/studies", headers=[BEARER])
     assert (answer.status, answer.error) == (500, "InternalError")
     assert b"wrong" not in answer.body

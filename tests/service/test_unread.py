@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from helpers.serving import PATIENCE_S, served
 
+import ebbtide as eb
+
 pytestmark = pytest.mark.slow
 
 MIB = 1 << 20
@@ -24,14 +26,18 @@ EVENTS = "/studies/long/events"
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    with served(tmp_path_factory.mktemp("unread"), env={"WRITE_S": str(WRITE_S)}) as running:
-        made = {"name": "long", "space": SPACE, "algorithm": "random", "seed": 0}
-        assert running.call("POST", "/studies", made).status == 201
-        tell = running.request("POST", "/studies/long/tell", {"params": dict.fromkeys(SPACE, 0.5), "value": 1.0})
-        with running.connect() as talk:
-            for _ in range(LINES):
-                assert talk.say(tell).status == 200
+    with served(fill(tmp_path_factory.mktemp("unread"), LINES), env={"WRITE_S": str(WRITE_S)}) as running:
         yield running
+
+
+def fill(folder, lines):
+    """The folder of a database with one study, in which every line is long."""
+    storage = f"sqlite:///{folder}/s.db"
+    space = {name: eb.Float(0.0, 1.0) for name in SPACE}
+    with eb.Optimizer(space, algorithm="random", seed=0, storage=storage, name="long") as optimizer:
+        for _ in range(lines):
+            optimizer.tell(dict.fromkeys(SPACE, 0.5), 1.0)
+    return folder
 
 
 @contextlib.contextmanager
@@ -47,6 +53,20 @@ def unread(server, path, count, **headers):
             connection.sendall(server.request("GET", path, **headers))
             asking.append(connection)
         yield asking
+
+
+@contextlib.contextmanager
+def begun(server, path, count):
+    """The same, each with the beginning of its answer: if too many wait for theirs, one more has to try again."""
+    with contextlib.ExitStack() as stack:
+
+        def begins():
+            (connection,) = stack.enter_context(unread(server, path, 1))
+            return connection.recv(12) == b"HTTP/1.1 200"
+
+        for _ in range(count):
+            eventually(begins)
+        yield
 
 
 def sample(server, name):
@@ -127,9 +147,7 @@ def test_long_pages_that_nobody_reads_cost_little_memory(server):
     before = server.memory()
     if before is None:
         pytest.skip("there is no /proc to read it from")
-    with unread(server, PAGE, 80) as asking:
-        for connection in asking:
-            assert connection.recv(12) == b"HTTP/1.1 200"
+    with begun(server, PAGE, 80):
         tell = {"params": dict.fromkeys(SPACE, 0.5), "value": 1.0, "idempotency_key": "again"}
         for _ in range(20):
             assert server.call("POST", "/studies/long/tell", tell).status == 200
@@ -137,12 +155,9 @@ def test_long_pages_that_nobody_reads_cost_little_memory(server):
 
 
 def test_event_streams_that_nobody_reads_do_not_keep_others_out(server):
-    with unread(server, EVENTS, 110) as asking:
-        for connection in asking:
-            assert connection.recv(12) == b"HTTP/1.1 200"
-        with server.connect() as talk:
-            assert talk.say(server.request("GET", EVENTS, Last_Event_ID="0.0"), head_only=True).status == 200
-            assert b"retry: 1000\n" in [talk.stream.readline() for _ in range(2)]
+    with begun(server, EVENTS, 110), server.connect() as talk:
+        assert talk.say(server.request("GET", EVENTS, Last_Event_ID="0.0"), head_only=True).status == 200
+        assert b"retry: 1000\n" in [talk.stream.readline() for _ in range(2)]
 
 
 def test_clients_that_do_not_read_are_no_error_when_the_service_stops(tmp_path):
@@ -161,7 +176,8 @@ def test_clients_that_do_not_read_are_no_error_when_the_service_stops(tmp_path):
 
 @pytest.fixture(scope="module")
 def scarce(tmp_path_factory):
-    with served(tmp_path_factory.mktemp("scarce"), env={"SOFT_FILES": "150", "HARD_FILES": "200"}) as running:
+    folder = fill(tmp_path_factory.mktemp("scarce"), 100)
+    with served(folder, env={"SOFT_FILES": "150", "HARD_FILES": "200"}) as running:
         assert running.alive()
         yield running
 
@@ -173,10 +189,12 @@ def test_the_soft_limit_of_descriptors_is_raised(scarce):
     assert "connections=100 " in scarce.log
 
 
-@pytest.mark.parametrize("what", ["static", "half a head", "nothing", "half a body"])
+@pytest.mark.parametrize("what", ["static", "page", "events", "half a head", "nothing", "half a body"])
 def test_more_clients_than_descriptors_that_keep_the_service_waiting_do_not_keep_others_out(scarce, what):
     asks = {
         "static": scarce.request("GET", STATIC),
+        "page": scarce.request("GET", PAGE),
+        "events": scarce.request("GET", EVENTS, Last_Event_ID="0.0"),
         "half a head": b"GET / HTTP/1.1\r\nHost: loc",
         "nothing": b"",
         "half a body": scarce.request("POST", "/studies", Content_Length="2", Content_Type="application/json"),

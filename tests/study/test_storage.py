@@ -369,3 +369,17 @@ def test_a_bad_lease_is_refused(lease, tmp_path):
         with pytest.raises(eb.ConfigurationError, match="lease="):
             opt.ask(lease=lease)
         assert pending(opt) == []
+
+
+def test_a_summary_does_not_look_at_every_line(tmp_path):
+    """The service makes one for each stream that begins, and all of them for each list."""
+    path, taken = tmp_path / "a.db", []
+    opt, storage = tiny(path), Storage.of(url(path))
+    storage.database._connection.set_progress_handler(lambda: steps.update(["ten"]), 10)
+    for lines in (10, 300):
+        for _ in range(lines):
+            opt.tell({"x": 0.5}, 1.0)
+        steps = Counter[str]()
+        assert storage.summary("edge").told == len(opt.history)
+        taken.append(steps["ten"])
+    assert taken[1] < 2 * taken[0]

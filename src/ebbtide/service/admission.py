@@ -3,10 +3,12 @@
 | a connection | when                                                              | gives way                         |
 |--------------|-------------------------------------------------------------------|-----------------------------------|
 | is owed      | a request has not arrived completely, or an answer is not taken   | first                             |
-| idles        | between requests                                                  | if there are no others            |
-| works        | its client waits for the service                                  | never; a new one is refused       |
+| idles        | between requests                                                  | if none is owed                   |
+| is answered  | an answer has begun: a stream, or a long one that its client takes | if none idles, either            |
+| works        | its client waits for the answer to begin                          | never; a new one is refused       |
 
-So clients that do not send or do not read cannot keep others out. Of several, the one that has been so longest goes.
+So clients that do not send or do not read cannot keep others out. Of several, the one that has been so longest goes;
+of those that are answered, the one that connected first.
 """
 
 from collections import Counter
@@ -16,6 +18,9 @@ from typing import Protocol
 
 
 class Connection(Protocol):
+    @property
+    def is_answered(self) -> bool: ...
+
     def give_way(self) -> None: ...
 
 
@@ -65,7 +70,9 @@ class Admission:
         self._idle.pop(connection, None)
 
     def _make_room(self, addresses: Container[str]) -> bool:
-        found = next((each for each in chain(self._owed, self._idle) if self._open[each] in addresses), None)
+        answered = (each for each in self._open if each.is_answered)
+        candidates = chain(self._owed, self._idle, answered)
+        found = next((each for each in candidates if self._open[each] in addresses), None)
         if found is None:
             return False
         self.leave(found)

@@ -19,6 +19,7 @@ from ebbtide.service.routes_pages import is_public, page_routes
 from ebbtide.service.routes_read import health_routes, read_routes
 from ebbtide.service.routes_write import write_routes
 from ebbtide.service.studies import Studies
+from ebbtide.study.storage import Storage
 from ebbtide.study.storage.database import path_of
 from ebbtide.version import __version__
 
@@ -128,9 +129,11 @@ def _metrics_route(studies: Studies, metrics: Metrics) -> APIRouter:
         summary="Figures for Prometheus",
     )
     async def scrape() -> Response:
-        summaries, damaged = await studies.overview()
-        text = metrics.text(summaries, len(damaged), studies.log_size)
-        return Response(text, media_type=CONTENT_TYPE_LATEST)
+        return Response(await studies.read_shared(text), media_type=CONTENT_TYPE_LATEST)
+
+    def text(storage: Storage) -> bytes:
+        summaries, damaged = storage.overview()
+        return metrics.text(summaries, len(damaged), storage.database.log_size)
 
     return routes
 

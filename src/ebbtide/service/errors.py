@@ -57,9 +57,12 @@ STATUS: tuple[tuple[type[EbbtideError], int], ...] = (
 
 
 def answer_errors(app: FastAPI, path: str) -> None:
-    """`path` is the database's, which no answer shows."""
+    """`path` is the database's, which no answer shows.
 
-    def refused(request: Request, error: Exception) -> Response:
+    Coroutines, because each function would be run by a thread: a flood of errors would start dozens.
+    """
+
+    async def refused(request: Request, error: Exception) -> Response:
         status = next(status for kind, status in STATUS if isinstance(error, kind))
         if isinstance(error, TrialError) and request.method == "GET":
             status = 404  # nothing is contradicted: there is no such trial
@@ -70,16 +73,16 @@ def answer_errors(app: FastAPI, path: str) -> None:
             message = "the database" + message.removeprefix(path)
         return _answer(request, Problem(type(error).__name__, message, failure=failure), status, headers)
 
-    def invalid(request: Request, error: Exception) -> Response:
+    async def invalid(request: Request, error: Exception) -> Response:
         problems = error.errors() if isinstance(error, RequestValidationError) else []
         for cause in (problem.get("ctx", {}).get("error") for problem in problems):
             if isinstance(cause, EbbtideError):  # from a validator that asked the library
-                return refused(request, cause)
+                return await refused(request, cause)
         # The input itself is not repeated: it may be anything, and long.
         message = "; ".join(f"{_place(problem['loc'])}: {problem['msg']}" for problem in problems[:10])
         return _answer(request, Problem("ValidationError", message or "the request cannot be read"), 422)
 
-    def missing(request: Request, error: Exception) -> Response:
+    async def missing(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
         phrase = HTTPStatus(status).phrase
         headers = dict(getattr(error, "headers", None) or {})
@@ -90,7 +93,7 @@ def answer_errors(app: FastAPI, path: str) -> None:
         problem = Problem(phrase, f"{request.method} {request.scope['path']}: {phrase.lower()}")
         return _answer(request, problem, status, headers)
 
-    def broken(request: Request, error: Exception) -> Response:
+    async def broken(request: Request, error: Exception) -> Response:
         message = "the service failed; its log says why"
         return _answer(request, Problem("InternalError", message, failure=error), 500)
 

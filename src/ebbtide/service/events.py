@@ -42,12 +42,13 @@ class Streams:
         self._open[own] = None
         while len(self._open) > self.most:
             del self._open[next(iter(self._open))]
-        quiet = 0
+        quiet, more = 0, True
         try:
             yield "retry: 1000\n\n"
             while own in self._open:
+                read = reader.read_on if more else reader.read_news
                 try:
-                    events, cursor, more = await reader.read_much(partial(_since, name=name, since=cursor))
+                    events, cursor, more = await read(partial(self._next, own, name, cursor))
                 except EbbtideError:
                     return  # it was deleted, or cannot be read now: a client that comes back is told which
                 if events:
@@ -59,6 +60,10 @@ class Streams:
                     await reader.notifier.wait(name, POLL_S)
         finally:
             self._open.pop(own, None)
+
+    def _next(self, own: object, name: str, since: Cursor, storage: Storage) -> tuple[list[str], Cursor, bool]:
+        """A stream that was ended while it waited is not read: others wait, too."""
+        return _since(storage, name, since) if own in self._open else ([], since, True)
 
 
 def _since(storage: Storage, name: str, since: Cursor) -> tuple[list[str], Cursor, bool]:

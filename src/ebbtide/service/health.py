@@ -24,7 +24,7 @@ class Probe:
         now = time.monotonic()
         if self._task is None or (self._task.done() and now - self._began > KEPT_S):
             self._task, self._began = asyncio.create_task(self._attempt()), now
-            self._task.add_done_callback(_seen)
+            self._task.add_done_callback(seen)
         task = self._task
         await asyncio.wait([task], timeout=max(0.0, self._began + PATIENCE_S - now))
         if not task.done():
@@ -32,6 +32,6 @@ class Probe:
         task.result()
 
 
-def _seen(task: asyncio.Task[object]) -> None:
+def seen(task: asyncio.Task[Any]) -> None:
     if not task.cancelled():
         task.exception()  # retrieved here, because nobody may wait for it any more

@@ -57,9 +57,13 @@ class HttpProtocol(HttpToolsProtocol):
             self._at_work.disconnected = not self._at_work.response_complete
             self._at_work.message_event.set()
 
+    @property
+    def is_answered(self) -> bool:
+        return self._at_work is not None and self._at_work.response_started
+
     def give_way(self) -> None:
         """Another connection needs the room."""
-        self._abort("displaced", "there were too many connections, and it had waited for its client longest")
+        self._abort("displaced", "there were too many connections, and others were waited for")
 
     def _abort(self, why: str, reason: str) -> None:
         # With a reset: otherwise the system would keep what was not read, and try to send it, for minutes.
@@ -112,7 +116,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
-        if not self.cycle.response_complete:
+        if not self.cycle.response_complete and not self.flow.write_paused:
             self.admission.works(self)
 
     def send_400_response(self, msg: str) -> None:

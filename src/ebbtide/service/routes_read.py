@@ -11,7 +11,8 @@ from ebbtide.errors import EbbtideError, ObservationError
 from ebbtide.service import events, schemas
 from ebbtide.service.errors import ERRORS, UNKNOWN
 from ebbtide.service.middleware import Limits
-from ebbtide.service.reader import Reader, Slice
+from ebbtide.service.reader import Reader, Slice, as_json
+from ebbtide.study.storage import Storage
 from ebbtide.version import __version__
 
 MAX_PAGE = 10_000
@@ -26,9 +27,7 @@ def read_routes(reader: Reader, limits: Limits) -> APIRouter:
 
     @routes.get("", response_model=schemas.Studies, summary="All studies")
     async def studies() -> Response:
-        summaries, damaged = await reader.overview()
-        names = [{"name": study.name} for study in damaged]
-        return JSONResponse({"studies": list(map(wire.study, summaries)), "damaged": names})
+        return Response(await reader.read_shared(_overview), media_type="application/json")
 
     @routes.get("/{name}", response_model=schemas.Study, responses=UNKNOWN, summary="One study")
     async def study(name: str) -> Response:
@@ -48,7 +47,7 @@ def read_routes(reader: Reader, limits: Limits) -> APIRouter:
             bool | None, Query(description="only those that the model sees (true), or only the others (false)")
         ] = None,
     ) -> Response:
-        first = await reader.slice(name, start, limit, active)
+        first = await reader.first_slice(name, start, limit, active)
         return StreamingResponse(_page(reader, name, active, first), media_type="application/json")
 
     @routes.get("/{name}/trials/{trial_id}", response_model=schemas.Trial, responses=UNKNOWN, summary="One trial")
@@ -67,8 +66,8 @@ def read_routes(reader: Reader, limits: Limits) -> APIRouter:
         name: str,
         since: Annotated[str | None, Header(alias="Last-Event-ID", description="id of the last event seen")] = None,
     ) -> Response:
-        study = await reader.study(name)
-        cursor = (study["asked"], study["told"]) if since is None else events.parse(since)
+        end = await reader.end(name)
+        cursor = end if since is None else events.parse(since)
         if cursor is None:
             raise ObservationError(f"Last-Event-ID={since!r}: give the id of an event, such as 12.11")
         stream = streams.follow(reader, name, cursor)
@@ -77,12 +76,18 @@ def read_routes(reader: Reader, limits: Limits) -> APIRouter:
     return routes
 
 
+def _overview(storage: Storage) -> bytes:
+    summaries, damaged = storage.overview()
+    names = [{"name": study.name} for study in damaged]
+    return as_json({"studies": list(map(wire.study, summaries)), "damaged": names}).encode()
+
+
 async def _page(reader: Reader, name: str, active: bool | None, first: Slice) -> AsyncIterator[bytes]:
     yield b'{"observations":[' + first.lines
     last = first
     while last.next is not None and last.left > 0:
         try:
-            last = await reader.slice(name, last.next, last.left, active)
+            last = await reader.next_slice(name, last.next, last.left, active)
         except EbbtideError:
             break  # the page ends here; who asks for the next one is told why
         if last.lines:

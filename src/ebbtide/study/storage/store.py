@@ -19,6 +19,14 @@ from ebbtide.study.storage.sqlite_log import OBSERVATION, SqliteLog, intact
 MAX_NAME = 100
 MAX_CHECKED = 10_000  # studies whose definitions are remembered as sound
 SHOWN = 10  # names listed in an error
+COUNTS = """
+    SELECT (SELECT coalesce(max(ask) + 1, 0) FROM asks WHERE study = :study),
+        (SELECT coalesce(max(line) + 1, 0) FROM tells WHERE study = :study),
+        (SELECT count(*) FROM tells INDEXED BY failures WHERE study = :study AND value IS NULL AND NOT abandoned),
+        (SELECT count(*) FROM tells INDEXED BY failures WHERE study = :study AND value IS NULL AND abandoned),
+        (SELECT count(*) FROM removals WHERE study = :study),
+        (SELECT reading FROM tells WHERE study = :study ORDER BY line DESC LIMIT 1)
+"""  # without INDEXED BY, SQLite would look at every line
 
 
 @dataclass(frozen=True)
@@ -154,15 +162,7 @@ class Storage:
             name, created, definition = self.database.row(
                 "SELECT name, created, definition FROM studies WHERE study = ?", (study,)
             )
-            counts = self.database.row(
-                "SELECT (SELECT coalesce(max(ask) + 1, 0) FROM asks WHERE study = :study), "
-                "(SELECT coalesce(max(line) + 1, 0) FROM tells WHERE study = :study), "
-                "(SELECT count(*) FROM tells WHERE study = :study AND value IS NULL AND NOT abandoned), "
-                "(SELECT count(*) FROM tells WHERE study = :study AND value IS NULL AND abandoned), "
-                "(SELECT count(*) FROM removals WHERE study = :study), "
-                "(SELECT reading FROM tells WHERE study = :study ORDER BY line DESC LIMIT 1)",
-                {"study": study},
-            )
+            counts = self.database.row(COUNTS, {"study": study})
         asked, told, failed, abandoned, removed, last = counts
         active = told - failed - abandoned - removed
         described = self._described(study, definition, name)
