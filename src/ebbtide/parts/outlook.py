@@ -99,7 +99,7 @@ class Outlook:
 
     def _split(self, Z: Array) -> Array:
         """The coordinates in space: over an interval there is one more, for the time."""
-        return Z[:, : self.posterior.X.shape[1]]
+        return Z[:, : self.posterior.points.shape[1]]
 
     def predict(self, Z: Array) -> tuple[Array, Array]:
         mean, std = self.predictor.predict(Z)

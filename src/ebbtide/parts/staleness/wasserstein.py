@@ -55,7 +55,7 @@ class WassersteinBudget(Staleness):
                 "WassersteinBudget needs a temporal kernel, because without one no observation becomes stale; "
                 "give the algorithm one, such as eb.Matern(1.5), or another staleness policy"
             )
-        scored = partial(criterion_of, view.posterior, now, self.method)
+        scored = partial(criterion_of, view.posterior, now, self.method, view.contexts)
         return self.spend(len(view.posterior), scored, view.state, now, timescale)
 
     def spend(
