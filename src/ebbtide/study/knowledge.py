@@ -4,6 +4,7 @@ import math
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -11,7 +12,8 @@ from ebbtide.clock import FAR
 from ebbtide.gp.arrays import Array, Mask, Rows
 from ebbtide.gp.criterion import relevance
 from ebbtide.gp.inference import Prior, TimeLimits, weak_prior
-from ebbtide.gp.likelihood import Hyperparameters
+from ebbtide.gp.kernels import Cycle, Cyclic, Matern
+from ebbtide.gp.likelihood import Families, Hyperparameters
 from ebbtide.gp.outliers import outliers
 from ebbtide.gp.posterior import Interval, Moment
 from ebbtide.gp.standardization import Standardization
@@ -20,7 +22,7 @@ from ebbtide.parts.outlook import FADING, Moving, Outlook, Risk
 from ebbtide.parts.staleness import WassersteinBudget
 from ebbtide.records import Model, Observation, Trial
 from ebbtide.space import Params
-from ebbtide.study.active import ActiveSet, Checkpoint
+from ebbtide.study.active import ActiveSet, Checkpoint, Dataset
 from ebbtide.study.axis import TimeAxis
 from ebbtide.study.definition import Definition
 from ebbtide.study.log import Ask, Updates
@@ -122,6 +124,25 @@ class Knowledge:
 
     # --- what follows from it -----------------------------------------------------------------------------
 
+    @cached_property
+    def families(self) -> Families:
+        """The kernels of the model: the algorithm's, with the cycles and the context of the study."""
+        temporal, conditions = self.algorithm.temporal, self.definition.conditions
+        if conditions.cycles and temporal is not None:
+            share = 1.0 / (1.0 + len(conditions.cycles))
+            temporal = Cyclic(1.0, temporal, tuple(Cycle(period, share) for period in conditions.cycles.values()))
+        context = None if conditions.context is None else Matern(2.5, (1.0,) * conditions.context.width)
+        return Families(self.algorithm.spatial, temporal, context)
+
+    @property
+    def contexts(self) -> Array | None:
+        """A sample of the contexts that were ever seen; None for a study without."""
+        return None if self.families.context is None or not self._state.contexts else np.array(self._state.contexts)
+
+    def inputs(self, data: Dataset) -> Array:
+        """What the model is a function of, besides time: the coordinates in space, then those of the context."""
+        return data.x if self.families.context is None else np.column_stack([data.x, data.c])
+
     @property
     def axis(self) -> TimeAxis:
         return TimeAxis(self.algorithm.temporal, self._active)
@@ -140,7 +161,7 @@ class Knowledge:
     def model(self) -> Model:
         """Kernel, noise, and how y is standardised, as last fitted."""
         z = self.standardization
-        kernel = self.hyper.kernel(self.algorithm.spatial, self.algorithm.temporal)
+        kernel = self.hyper.kernel(*self.families)
         return Model(kernel, self.hyper.noise, z.mean, z.scale, z.power, z.unit)
 
     @property
@@ -172,19 +193,26 @@ class Knowledge:
         data, held = self._active.dataset.take(rows), self._state.standardization
         fitted = self._state.hyper is not None and held.suits(data.y)
         z = (held if fitted else Standardization.by_quartiles(data.y, self.usual_power)).apply(data.y)
-        kernel = self.hyper.kernel(self.algorithm.spatial, self.algorithm.temporal)
+        kernel = self.hyper.kernel(*self.families)
         moments, lines = self.axis.rows(rows), self._active.lines[rows]
-        return outliers(kernel, self.hyper.noise, data.x, moments, z, lines, rescale=not fitted)
+        return outliers(kernel, self.hyper.noise, self.inputs(data), moments, z, lines, rescale=not fitted)
 
     def prior(self) -> Prior:
         limits = None if self.algorithm.temporal is None else self.axis.limits()
-        return weak_prior(self.algorithm.spatial.ard, self.space.width, limits, self.algorithm.inference)
+        families, conditions = self.families, self.definition.conditions
+        return weak_prior(
+            families.spatial.ard,
+            self.space.width,
+            limits,
+            self.algorithm.inference,
+            context=families.context_size,
+            periods=tuple(conditions.cycles.values()) if families.cycles else (),
+        )
 
     def default_hyperparameters(self) -> Hyperparameters:
         """The prior's centre, until there is something to fit."""
         prior = self.prior()
-        drifting = self.algorithm.temporal is not None
-        return Hyperparameters.from_vector(prior.clip(prior.center), ard=self.algorithm.spatial.ard, drifting=drifting)
+        return self.families.hyperparameters(prior.clip(prior.center))
 
     def span_of(self, timescale: float | None) -> float:
         """l_T in the clock's unit; for a model without one, a typical span."""
@@ -246,7 +274,16 @@ class Knowledge:
         policy, model = self.algorithm.staleness, self.model
         method = policy.method if isinstance(policy, WassersteinBudget) else "bound"
         z = model.standardized(data.y)
-        return relevance(data.x, moments, z, kernel=model.kernel, noise=model.noise, now=present, method=method)
+        return relevance(
+            self.inputs(data),
+            moments,
+            z,
+            kernel=model.kernel,
+            noise=model.noise,
+            now=present,
+            method=method,
+            contexts=self.contexts,
+        )
 
     def thinned(self, step: Step, rows: Rows, now: float) -> Rows:
         """The rows to model. Fitting far more rows than may stay would take minutes: blocks are removed before it."""
