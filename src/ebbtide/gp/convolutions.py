@@ -265,7 +265,7 @@ def _cyclic_future(kernel: Cyclic) -> TimeNodes:
     cycle = max(kernel.cycles, key=lambda cycle: cycle.share)
     days = int(np.clip(math.ceil(2.0 * cycle.lengthscale / cycle.period), 1, CYCLIC_DAYS))
     step = cycle.period / CYCLIC_NODES
-    delays = step * (np.arange(CYCLIC_NODES * days) + 0.5)
+    delays = np.asarray(step * (np.arange(CYCLIC_NODES * days) + 0.5), dtype=float)
     return TimeNodes(delays, np.full(len(delays), step))
 
 

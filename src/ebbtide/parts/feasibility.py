@@ -1,4 +1,4 @@
-"""Where the constraints are met: one process per measured outcome, and the probability that all stay within their limits.
+"""Where the constraints are met: one process per measured outcome, and the probability that all keep their limits.
 
 With y_j the value of outcome j that would be measured at x, and everything counted from its limit in its own unit, so
 that it must be at most 0 and an unknown place is as likely to break it as not:
@@ -27,8 +27,8 @@ LOWEST, HIGHEST = 0.0, 9.0  # log odds of the level
 
 
 def first_level(rate: float) -> float:
-    """Log odds of the level before anything was learned: twice as cautious as the rate."""
-    return math.log((1.0 - 0.5 * rate) / (0.5 * rate))
+    """Log odds of the level before anything was learned: what a right model would need."""
+    return math.log((1.0 - rate) / rate)
 
 
 def calibrated(level: float, broken: int, kept: int, rate: float) -> float:

@@ -1,4 +1,4 @@
-"""What to expect at a point, all things considered: the prediction, the risk of failure, the cost of moving, the limits.
+"""What to expect at a point, all things considered: prediction, risk of failure, cost of moving, constraints.
 
 An acquisition sees the outlook instead of the bare posterior. With p the probability that an evaluation fails at x,
 w what a failure counts as, and c·|x − x₀| the cost of moving there from the setting in force:

@@ -2,6 +2,8 @@
 
 import math
 import warnings
+from collections.abc import Mapping
+from dataclasses import replace
 from itertools import islice
 from statistics import median
 from typing import Any
@@ -17,11 +19,12 @@ from ebbtide.gp.posterior import Interval, Moment, Posterior, condition
 from ebbtide.gp.standardization import Standardization, chosen_power, is_positive
 from ebbtide.parts.maximization import maximize, maximize_over
 from ebbtide.parts.outlook import Outlook
-from ebbtide.parts.staleness import View
+from ebbtide.parts.staleness import Verdict, View, WassersteinBudget
 from ebbtide.parts.timing import Occasion
 from ebbtide.records import Kind, Trial
 from ebbtide.study.active import Dataset
 from ebbtide.study.knowledge import Knowledge
+from ebbtide.study.outcomes import Outcome, feasibility, level, modelled, safest
 from ebbtide.study.recommending import recommended
 from ebbtide.study.step import Step, checked_memory, checked_verdict
 
@@ -40,6 +43,7 @@ class ModelStep:
         self.state, self.active = known.state, known.active
         self.rng = np.random.default_rng([known.seed, known.state.asks])
         self.step = Step()
+        self.outcomes: list[Outcome] = []
 
     def compute(self, kind: Kind = "explore") -> Step:
         """Fit, forget, condition, acquire."""
@@ -160,14 +164,13 @@ class ModelStep:
         verdicts = [policy.review(self._view(o.posterior, o.excess, o.rows, o.policy)) for o in self.outcomes]
         pairs = list(zip(self.outcomes, verdicts, strict=True))
         needed = {row for o, v in pairs for row in set(o.rows.tolist()) - set(o.rows[list(v.rows)].tolist())}
-        excess = len(rows) - len(verdict.rows) - policy.capacity  # what must go is not spared
-        spared = [number for number in verdict.rows if rows[number] in needed][max(0, len(needed) + excess) :] if excess > 0 else [
-            number for number in verdict.rows if rows[number] in needed
-        ]
-        verdict = policy.sparing(verdict, spared)
+        wanted = [number for number in verdict.rows if rows[number] in needed]
+        must_go = max(0, len(rows) - len(verdict.rows) + len(wanted) - policy.capacity)
+        verdict = policy.sparing(verdict, wanted[must_go:])
         gone = set(rows[list(verdict.rows)].tolist())
         self.outcomes = [
-            replace(o, policy=dict(policy.sparing(v, [n for n in v.rows if o.rows[n] not in gone]).state)) for o, v in pairs
+            replace(o, policy=dict(policy.sparing(v, [n for n in v.rows if o.rows[n] not in gone]).state))
+            for o, v in pairs
         ]
         return verdict
 
@@ -187,6 +190,7 @@ class ModelStep:
             chosen = earliest  # for a model that does not see the clock, all times are equally good
             outlook = self._outlook(posterior.at(self.known.axis.place(chosen), self.context), chosen)
             self.step.x = maximize(acquisition, outlook, self.space, self.rng, n, bounds=bounds)
+        self._stay_feasible(outlook)
         self.step.wait = chosen if chosen > landing else None
 
     def _hold(self, posterior: Posterior) -> None:
@@ -194,10 +198,17 @@ class ModelStep:
         landing = self.now + median(self.state.responses or [0.0])
         outlook = self._outlook(posterior.at(self.known.axis.place(landing), self.context), landing)
         self.step.x = recommended(outlook, self.space, self.rng, bounds=self.known.bounds)
+        self._stay_feasible(outlook)
+
+    def _stay_feasible(self, outlook: Outlook) -> None:
+        """If no setting in sight is likely enough to meet the constraints, take the safest one known."""
+        if outlook.feasibility is not None and not outlook.feasibility.met(self.step.x[None])[0]:
+            self.step.x = safest(outlook.feasibility, self.step.x, self.known, outlook.posterior.points, self.rng)
 
     def _outlook(self, predictor: Moment | Interval, time: float) -> Outlook:
         unit = self.step.standardization or self.state.standardization
-        return self.known.outlook(predictor, self.step.z, unit, time)
+        constraints = feasibility(self.known, self.outcomes, time, self.context)
+        return self.known.outlook(predictor, self.step.z, unit, time, constraints)
 
     def _believing_pending(self, posterior: Posterior) -> Posterior:
         """Treat pending trials as if they had been told the posterior mean, until their leases (one l_T) end."""

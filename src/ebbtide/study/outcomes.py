@@ -1,11 +1,11 @@
 """The values under a constraint: one process each, over the same settings, contexts and times as the objective.
 
-Each is modelled as the excess over its limit in its own unit: at most 0 is fine, and where nothing was measured it is 0,
-as likely fine as not. So only what was learned makes a place acceptable.
+Each is modelled as the excess over its limit in its own unit: at most 0 is fine, and where nothing was measured it is
+0, as likely fine as not. So only what was learned makes a place acceptable.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from ebbtide.parts.feasibility import Feasibility, calibrated, first_level
 from ebbtide.study.knowledge import Knowledge
 from ebbtide.study.state import tuples
 
+SPREAD = 256  # random places among which the safest is looked for
 LARGEST = 5.0  # excess in its own unit: how far beyond a limit does not matter, and must not flatten the model
 
 
@@ -33,6 +34,16 @@ class Outcome:
     unit: float = 1.0
     policy: dict[str, float] = field(default_factory=dict)  # what the staleness policy remembers for it
 
+    def without(self, gone: Rows) -> "Outcome":
+        """The model without these active rows."""
+        numbers = np.flatnonzero(np.isin(self.rows, gone)).tolist()
+        return replace(
+            self,
+            rows=np.delete(self.rows, numbers),
+            posterior=self.posterior.without(numbers),
+            excess=np.delete(self.excess, numbers),
+        )
+
     def to_json(self) -> dict[str, Any]:
         """What the next ask starts from."""
         return {
@@ -46,7 +57,8 @@ def modelled(
     known: Knowledge, rows: Rows, rng: np.random.Generator | None = None, *, search: bool = False
 ) -> list[Outcome]:
     """The models of all values under a constraint, from these active rows; fitted anew if `rng` is given."""
-    return [_modelled(known, number, rows, rng, search=search) for number in range(len(known.definition.conditions.constraints))]
+    numbers = range(len(known.definition.conditions.constraints))
+    return [_modelled(known, number, rows, rng, search=search) for number in numbers]
 
 
 def _modelled(known: Knowledge, number: int, rows: Rows, rng: np.random.Generator | None, *, search: bool) -> Outcome:
@@ -92,3 +104,19 @@ def level(known: Knowledge) -> dict[str, float]:
     now = {"kept": counts.get(0, 0), "broken": sum(counts.values()) - counts.get(0, 0)}
     new = {word: now[word] - int(before[word]) for word in now}
     return {"odds": calibrated(before["odds"], new["broken"], new["kept"], rate), **now}
+
+
+def safest(constraints: Feasibility, x: Array, known: Knowledge, measured: Array, rng: np.random.Generator) -> Array:
+    """A start setting that is more likely than not to meet the constraints; otherwise the likeliest place in sight."""
+    bounds = known.bounds
+    starts = [known.space.encode(setting) for setting in known.definition.live.start]
+    spread = known.space.spread(rng.random((SPREAD, known.space.dim)))
+    places = np.vstack([np.reshape(starts, (-1, known.space.width)), x[None], measured, spread])
+    places = places if bounds is None else np.clip(places, *bounds)
+    log_p = constraints.log_probability(places)
+    known_good = int(np.argmax(log_p[: len(starts)])) if starts else 0
+    if starts and log_p[known_good] >= np.log(0.5):
+        good: Array = places[known_good]
+        return good
+    best: Array = places[int(np.argmax(log_p))]
+    return best

@@ -44,7 +44,7 @@ class Cycle:
 
     def course(self, tau: Array) -> Array:
         """k_P(τ)."""
-        return chebval(np.cos((2.0 * np.pi / self.period) * tau), self.weights[0])
+        return np.asarray(chebval(np.cos((2.0 * np.pi / self.period) * tau), self.weights[0]), dtype=float)
 
     def harmonics(self, tau: Array) -> Array:
         """cos 2πhτ/P, one row for each h = 0 … HARMONICS: cos((h+1)θ) = 2 cos θ cos hθ − cos((h−1)θ)."""
