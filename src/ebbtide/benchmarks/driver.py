@@ -16,7 +16,7 @@ from ebbtide.gp.arrays import Array
 from ebbtide.space import Float
 
 LOADS = (0.0, 2000.0)
-MEAN, DEVIATION, MEMORY = 700.0, 350.0, 1.0 / 25.0
+MEAN, DEVIATION, MEMORY = 800.0, 450.0, 1.0 / 25.0
 BURSTS, HEIGHTS, DECAY = 8, (500.0, 1200.0), 1.0 / 50.0
 TEMPERATURES = (15.0, 30.0)
 DRIFT, TURNS = 0.08, 1.5

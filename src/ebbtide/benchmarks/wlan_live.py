@@ -1,8 +1,8 @@
 """The WLAN as an operator knows it: with the number of users as a context, or with a rate that everybody gets.
 
-**wlan-users**: six users walk about as in `wlan`, and up to 24 more sit in a hall around the first access point. How
-many there are is a mean-reverting random walk with bursts, and is known. f is the mean rate per user: when the hall is
-empty its access point is in the way of the others, when it is full it is the one that counts.
+**wlan-users**: six users walk about the right half of the floor, and up to 24 more sit in a hall around an access point
+of the left half. How many there are is a mean-reverting random walk with bursts, and is known. f is the mean rate per
+user: while the hall is empty its access point is in the way of the others, when it is full it is the one that counts.
 
 **wlan-worst-user**: `wlan`, and the rate of the worst-served user must be at least 4 Mbit/s. With equal powers a user
 has at least a third of the power of the other three together, 8.3 Mbit/s, so these always meet the constraint. The
@@ -20,7 +20,7 @@ import numpy as np
 
 from ebbtide.benchmarks.optima import Objective
 from ebbtide.benchmarks.walks import Walk
-from ebbtide.benchmarks.wlan import BANDWIDTH_MHZ, NODES, NOISE_MW, Wlan
+from ebbtide.benchmarks.wlan import BANDWIDTH_MHZ, NODES, NOISE_MW, SIDE, Wlan
 from ebbtide.gp.arrays import Array
 from ebbtide.space import Float
 from ebbtide.study.limits import AtLeast
@@ -56,7 +56,8 @@ class WlanUsers(Wlan):
 
     def positions(self, t: Array) -> Array:
         """Those who walk, then all the seats, taken or not."""
-        return np.concatenate([super().positions(t), np.tile(self.seats, (len(t), 1, 1))], axis=1)
+        walking = [0.5 * SIDE, 0.0] + [0.5, 1.0] * super().positions(t)
+        return np.concatenate([walking, np.tile(self.seats, (len(t), 1, 1))], axis=1)
 
     def values(self, X: Array, t: Array) -> Array:
         count = self.users(t)
