@@ -45,8 +45,10 @@ class Engine(Knowledge):
 
     # --- ask ----------------------------------------------------------------------------------------------
 
-    def step(self, now: float, until: float = math.inf) -> Step:
-        """What to query next; `until` is the latest time that the query may be for."""
+    def step(self, now: float, until: float = math.inf, context: Array | None = None) -> Step:
+        """What to query next; `until` is the latest time that the query may be for, `context` the coordinates of what
+        was measured.
+        """
         number, live = self._state.asks, self.definition.live
         kind = live.kind(number, known=self._active.values_told > 0)
         if (setting := live.setting(number, kind)) is not None:
@@ -80,7 +82,7 @@ class Engine(Knowledge):
 
     # --- reads --------------------------------------------------------------------------------------------
 
-    def recommend(self, now: float) -> Recommendation:
+    def recommend(self, now: float, context: Array | None = None, current: Params | None = None) -> Recommendation:
         """A setting that is good now, beyond reasonable doubt; an error as long as nothing is known."""
         if not len(self._active):
             raise NothingKnownError("nothing is known yet, because no value was told: ask, measure and tell first")
@@ -96,7 +98,9 @@ class Engine(Knowledge):
             failure = 0.0 if outlook.risk is None else float(outlook.risk(x[None])[0])
             return Recommendation(params, float(mean[0]), float(std[0]), now, support(outlook, x), failure)
 
-    def predict(self, points: Sequence[Params], time: float, now: float) -> tuple[Array, Array]:
+    def predict(
+        self, points: Sequence[Params], time: float, now: float, context: Array | None = None
+    ) -> tuple[Array, Array]:
         """Mean and standard deviation of the objective (without noise) at the given parameters and time."""
         X = np.array([self.space.encode(p) for p in points]).reshape(-1, self.space.width)
         with one_blas_thread():

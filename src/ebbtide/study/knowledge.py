@@ -22,6 +22,7 @@ from ebbtide.records import Model, Observation, Trial
 from ebbtide.space import Params
 from ebbtide.study.active import ActiveSet, Checkpoint
 from ebbtide.study.axis import TimeAxis
+from ebbtide.study.contexts import Completed, complete
 from ebbtide.study.definition import Definition
 from ebbtide.study.log import Ask, Updates
 from ebbtide.study.state import State
@@ -53,7 +54,7 @@ class Knowledge:
         self.definition = definition
         self.space, self.algorithm, self.seed = definition.space, definition.algorithm, definition.seed
         self._state = State()
-        self._active = ActiveSet(self.space)
+        self._active = ActiveSet(self.space, conditions=definition.conditions)
 
     # --- what is known ------------------------------------------------------------------------------------
 
@@ -80,7 +81,9 @@ class Knowledge:
 
     def restore(self, state: State, checkpoint: Checkpoint) -> None:
         """Start from where a log ends: `engine.restore(*log.checkpoint())`."""
-        self._state, self._active = state, ActiveSet(self.space, checkpoint)
+        self._state, self._active = state, ActiveSet(self.space, checkpoint, self.definition.conditions)
+        for line, observation in checkpoint.contexts.items():
+            self._note_context(line, observation)
 
     def apply(self, ask: Ask) -> None:
         """Apply an ask that was recorded."""
@@ -95,9 +98,16 @@ class Knowledge:
 
     def record(self, observation: Observation, reading: float | None = None) -> None:
         """Apply a tell that was recorded, and the clock's reading at that time, if it is known."""
+        self._note_context(self._active.told, observation)
         self._active.record(observation)
         if reading is not None:
             self.note(reading)
+
+    def _note_context(self, line: int, told: Observation) -> None:
+        """Note the context that was told with a line; doing it again changes nothing."""
+        if told.context is not None:
+            known = self._state.measured(told.context, told.filled, (told.time, 1, line))
+            self._state = known.sampling(line, self.definition.conditions.encode(told.context), self.seed)
 
     def note(self, reading: float) -> None:
         """Note a reading of the clock, which may be the latest."""
@@ -105,6 +115,7 @@ class Knowledge:
 
     def learn(self, updates: Updates) -> None:
         """Apply what other processes have recorded."""
+        line = self._active.told
         for observation, reading in updates.tells:
             self.record(replace(observation, removed_at=None), reading)  # the ask that removed it comes below
         told = {observation.trial_id for observation, _ in updates.tells}
@@ -112,6 +123,8 @@ class Knowledge:
             self.apply(ask)
             if ask.trial.id in told:
                 self._active.settle(ask.trial.id)
+        for number, (observation, _) in enumerate(updates.tells, line):
+            self._note_context(number, observation)  # again: the state is now the one that the last ask left behind
         if updates.in_force is not None:
             self._active.in_force = updates.in_force
 
@@ -192,6 +205,12 @@ class Knowledge:
         if timescale is None:
             return TimeLimits.of(interval, span=0.0).typical
         return timescale * interval if self.axis.by_step else timescale
+
+    def completed(self, measured: Params, moment: float) -> Completed:
+        """The context at a moment; what was not measured is taken from the latest measurements within one l_T."""
+        hyper = self._state.hyper
+        span = math.inf if hyper is None else self.span_of(hyper.timescale)
+        return complete(self.definition.conditions, self._state.latest, measured, moment, span)
 
     def outlook(self, predictor: Moment | Interval, z: Array, unit: Standardization, now: float) -> Outlook:
         """The posterior, seen with the risk of failure and the cost of moving; `z` are the values in the model."""

@@ -58,6 +58,7 @@ class Step:
             timing=state.timing if self.timing is None else self.timing,
             behind_since=self.behind_since,
             guards=guards,
+            latest={} if "clock_went_back" in self.guards else state.latest,
             responses=[*state.responses, max(0.0, landed - now)][-RESPONSES:],
         ).noting(landed)
 
