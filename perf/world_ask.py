@@ -8,7 +8,6 @@ import numpy as np
 
 import ebbtide as eb
 from ebbtide.gp.arrays import Array
-from ebbtide.study.limits import AtLeast, AtMost
 
 ACTIVE, STEP = 200, 3.0
 SPACE = {"x0": eb.Float(0.0, 1.0), "x1": eb.Float(0.0, 1.0)}
@@ -30,7 +29,7 @@ def everything() -> dict[str, Any]:
     return {
         "context": dict(eb.benchmarks.get("driver").context_space),
         "cycles": {"day": RUN / 10.0},
-        "constraints": {"p99_ms": AtMost(50.0), "hits": AtLeast(0.5)},
+        "constraints": {"p99_ms": eb.AtMost(50.0), "hits": eb.AtLeast(0.5)},
     }
 
 

@@ -60,6 +60,11 @@ class Walk:
     def within(self, low: float, high: float) -> "Walk":
         return Walk(np.clip(self.states, low, high))
 
+    def held(self, t: Array) -> Array:
+        """As it was at the latest step, for what changes in jumps."""
+        states: Array = self.states[np.floor(t * (len(self.states) - 1)).astype(int)]
+        return states
+
     def __call__(self, t: Array) -> Array:
         return np.interp(t, np.linspace(0.0, 1.0, len(self.states)), self.states)
 

@@ -48,7 +48,7 @@ class WlanUsers(Wlan):
 
     def users(self, t: Array) -> Array:
         """How many there are; the seats of the hall are taken in their order."""
-        count: Array = WALKERS + np.rint(self.crowd(t))
+        count: Array = WALKERS + np.rint(self.crowd.held(t))
         return count
 
     def context(self, t: float) -> dict[str, float]:
