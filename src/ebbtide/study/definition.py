@@ -36,6 +36,12 @@ class Definition:
         if self.direction not in ("minimize", "maximize"):
             raise ConfigurationError(f'direction={self.direction!r}: choose "minimize" or "maximize"')
         self.algorithm.spatial.check_coordinates(self.space.width)
+        temporal = self.algorithm.temporal
+        if self.conditions.cycles and (temporal is None or temporal.by_step):
+            raise ConfigurationError(
+                f"cycles={dict(self.conditions.cycles)!r}: this algorithm does not read the clock, so nothing can come "
+                'back at its time; choose one that does, such as "tide"'
+            )
         self.conditions.check(self.space)
         object.__setattr__(self, "seed", checked_count("seed", self.seed))
         object.__setattr__(self, "n_initial", checked_count("n_initial", self.n_initial))

@@ -20,7 +20,7 @@ from ebbtide.records import Kind, Observation, Trial
 from ebbtide.study.conditions import Conditions
 from ebbtide.study.contexts import SAMPLE
 from ebbtide.study.definition import Definition
-from ebbtide.study.state import State
+from ebbtide.study.state import State, tuples
 
 MOST = 2**53  # whole numbers up to here are floats, too
 
@@ -69,7 +69,18 @@ def check_state(state: State, definition: Definition) -> None:
     _check_contexts(state, definition.conditions)
     _require(isinstance(state.outcomes, dict), "outcomes", state.outcomes)
     _require(set(state.outcomes) <= set(definition.conditions.constraints), "outcomes", state.outcomes)
-    _require(all(map(_is_number, state.level.values())), "level", state.level)
+    for name, outcome in state.outcomes.items():
+        _check_outcome(f"outcomes[{brief(name)}]", outcome, definition)
+    _check_memory("level", state.level, {"odds": _is_number, "kept": _is_count, "broken": _is_count})
+
+
+def _check_outcome(place: str, outcome: Any, definition: Definition) -> None:
+    """The model of a value under a constraint."""
+    _require(isinstance(outcome, dict) and set(outcome) == {"hyper", "unit", "policy"}, place, outcome)
+    _require(_is_scale(outcome["unit"]), f"the unit of {place}", outcome["unit"])
+    _check_memory(place, outcome["policy"], _remembered(definition.algorithm.staleness))
+    if outcome["hyper"] is not None:
+        _check_hyper(Hyperparameters(**{name: tuples(value) for name, value in outcome["hyper"].items()}), definition)
 
 
 def _check_contexts(state: State, conditions: Conditions) -> None:
@@ -157,8 +168,15 @@ def _check_hyper(hyper: Hyperparameters, definition: Definition) -> None:
     _require(isinstance(lengthscale, tuple) == ard, "hyper.lengthscale", lengthscale)
     scales = lengthscale if isinstance(lengthscale, tuple) else (lengthscale,)
     _require(len(scales) == (definition.space.width if ard else 1), "hyper.lengthscale", lengthscale)
-    for number in (hyper.scale, hyper.noise, *scales, *([] if hyper.timescale is None else [hyper.timescale])):
+    conditions = definition.conditions
+    _require(len(hyper.context) == conditions.width, "hyper.context", hyper.context)
+    _require(len(hyper.cycles) == len(conditions.cycles), "hyper.cycles", hyper.cycles)
+    _require(all(len(cycle) == 3 for cycle in hyper.cycles), "hyper.cycles", hyper.cycles)
+    others = [*hyper.context, *(number for cycle in hyper.cycles for number in cycle)]
+    timescale = [] if hyper.timescale is None else [hyper.timescale]
+    for number in (hyper.scale, hyper.noise, *scales, *timescale, *others):
         _require(_is_scale(number), "a hyperparameter", number)
+    _require(sum(cycle[0] for cycle in hyper.cycles) < 1.0, "hyper.cycles", hyper.cycles)
 
 
 def _check_memory(place: str, memory: Any, known: Mapping[str, Test] | None) -> None:
