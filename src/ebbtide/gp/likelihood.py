@@ -135,6 +135,10 @@ class _Factor:
         return self.axis.family.exponent(self.rho)
 
     def value(self) -> Array | float:
+        return self._value
+
+    @cached_property
+    def _value(self) -> Array | float:
         return self.axis.family.value(self.rho)
 
     def slope(self) -> Array | float:

@@ -50,7 +50,7 @@ class ModelStep:
         self.step.kind = kind
         rows = self._without_outliers(self.known.thinned(self.step, self._dated_before(), self.now))
         posterior = self._fit(rows)
-        self.outcomes = modelled(self.known, rows, self.rng, search=self._searching)
+        self.outcomes = modelled(self.known, rows, self.rng)
         posterior = self._forget(rows, posterior)
         if kind == "hold":
             self._hold(posterior)

@@ -18,6 +18,8 @@ from ebbtide.parts.feasibility import Feasibility, calibrated, first_level
 from ebbtide.study.knowledge import Knowledge
 from ebbtide.study.state import tuples
 
+IN_TURN = 3  # asks between two fits of the same value: what is allowed changes more slowly than the ask is waited for
+SEARCH_EVERY = 5  # of these fits, one searches from scratch
 SPREAD = 256  # random places among which the safest is looked for
 LARGEST = 5.0  # excess in its own unit: how far beyond a limit does not matter, and must not flatten the model
 
@@ -53,29 +55,33 @@ class Outcome:
         }
 
 
-def modelled(
-    known: Knowledge, rows: Rows, rng: np.random.Generator | None = None, *, search: bool = False
-) -> list[Outcome]:
-    """The models of all values under a constraint, from these active rows; fitted anew if `rng` is given."""
-    numbers = range(len(known.definition.conditions.constraints))
-    return [_modelled(known, number, rows, rng, search=search) for number in numbers]
+def modelled(known: Knowledge, rows: Rows, rng: np.random.Generator | None = None) -> list[Outcome]:
+    """The models of all values under a constraint, from these active rows.
+
+    For an ask, which gives its `rng`, they are fitted in turn; others are conditioned on what was told since.
+    """
+    return [_modelled(known, number, rows, rng) for number in range(len(known.definition.conditions.constraints))]
 
 
-def _modelled(known: Knowledge, number: int, rows: Rows, rng: np.random.Generator | None, *, search: bool) -> Outcome:
+def _modelled(known: Knowledge, number: int, rows: Rows, rng: np.random.Generator | None) -> Outcome:
     name, limit = list(known.definition.conditions.constraints.items())[number]
     data = known.active.dataset
     rows = rows[np.isfinite(data.outcomes[rows, number])]
     excess = limit.excess(data.outcomes[rows, number])
     held: Mapping[str, Any] = known.state.outcomes.get(name) or {"hyper": None, "unit": 0.0, "policy": {}}
     hyper = None if held["hyper"] is None else Hyperparameters(**{k: tuples(v) for k, v in held["hyper"].items()})
-    unit = _unit(excess) if rng is not None or not held["unit"] else held["unit"]
+    turn, asks = rng is not None and known.state.asks % IN_TURN == number % IN_TURN, known.state.asks // IN_TURN
+    fits = rng is not None and (turn or hyper is None)
+    unit = _unit(excess) if fits or not held["unit"] else held["unit"]
     excess = np.clip(excess / unit, -LARGEST, LARGEST)
     start = hyper or known.default_hyperparameters()
     inputs = (known.inputs(data.take(rows)), known.axis.rows(rows), excess)
-    if rng is None or len(rows) < MIN_ROWS:
+    if rng is None or not fits or len(rows) < MIN_ROWS:
         posterior = condition(start.kernel(*known.families), start.noise, *inputs)
     else:
-        fitted = fit(known.families, start, inputs, known.prior(), search=search or hyper is None, rng=rng)
+        fitted = fit(
+            known.families, start, inputs, known.prior(), search=hyper is None or asks % SEARCH_EVERY == 0, rng=rng
+        )
         hyper, posterior = fitted.hyper, fitted.posterior
     return Outcome(name, rows, posterior, excess, hyper, unit, dict(held["policy"]))
 
