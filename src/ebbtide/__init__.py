@@ -12,6 +12,7 @@ from ebbtide.errors import (
     CallbackWarning,
     ClockWarning,
     ConfigurationError,
+    ContextWarning,
     DamagedError,
     EbbtideError,
     EbbtideWarning,
@@ -46,8 +47,9 @@ from ebbtide.parts.staleness import (
     WassersteinBudget,
 )
 from ebbtide.parts.timing import Immediate, Occasion, Window, WithinHorizon
-from ebbtide.records import Asked, Model, Observation, Recommendation, Told, Trial
+from ebbtide.records import Asked, Model, Observation, Recommendation, Told, Trial, Violations
 from ebbtide.space import Categorical, Float, Int, Ordinal, Space
+from ebbtide.study.limits import AtLeast, AtMost
 from ebbtide.study.movement import Movement
 from ebbtide.version import __version__
 
@@ -57,12 +59,15 @@ __all__ = [
     "UCB",
     "Algorithm",
     "Asked",
+    "AtLeast",
+    "AtMost",
     "BusyError",
     "CallbackWarning",
     "Categorical",
     "Client",
     "ClockWarning",
     "ConfigurationError",
+    "ContextWarning",
     "DamagedError",
     "EbbtideError",
     "EbbtideWarning",
@@ -107,6 +112,7 @@ __all__ = [
     "UnknownStudyError",
     "Verdict",
     "View",
+    "Violations",
     "WassersteinBudget",
     "Window",
     "WithinHorizon",

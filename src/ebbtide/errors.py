@@ -3,7 +3,7 @@
 EbbtideError
 ├── SpaceError           the definition of a search space is wrong
 ├── ParameterError       parameters do not fit the space (all problems listed at once)
-├── ObservationError     a value or a time that cannot be recorded
+├── ObservationError     a value, a time or a context that cannot be recorded
 ├── TrialError           a trial that is unknown, or was told another value before
 ├── ConfigurationError   an algorithm, a part or an option that does not fit
 ├── NothingKnownError    nothing to recommend: no value was told yet
@@ -20,6 +20,7 @@ EbbtideError
 EbbtideWarning
 ├── FitWarning           the hyperparameters could not be fitted; others were used instead
 ├── ClockWarning         the clock did something that a clock should not do
+├── ContextWarning       a part of the context was not measured; an earlier value was used instead
 └── CallbackWarning      a callback raised an exception; the optimizer continued
 
 The first seven are also ValueErrors, so code that knows nothing about ebbtide can catch them.
@@ -40,7 +41,7 @@ class ParameterError(EbbtideError, ValueError):
 
 
 class ObservationError(EbbtideError, ValueError):
-    """A value or a time that cannot be recorded."""
+    """A value, a time or a context that cannot be recorded."""
 
 
 class TrialError(EbbtideError, ValueError):
@@ -101,6 +102,10 @@ class FitWarning(EbbtideWarning):
 
 class ClockWarning(EbbtideWarning):
     """The clock did something that a clock should not do."""
+
+
+class ContextWarning(EbbtideWarning):
+    """A part of the context was not measured; the message says which earlier value was used, and how old it is."""
 
 
 class CallbackWarning(EbbtideWarning):

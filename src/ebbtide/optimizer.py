@@ -11,38 +11,30 @@ which therefore never knows anything that is not recorded.
 
 import math
 import os
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import replace
 from typing import Any, Self, overload
 
 from ebbtide.algorithms import Algorithm
 from ebbtide.checks import as_finite
-from ebbtide.clock import LARGEST_TIME, Clock, SystemClock
-from ebbtide.errors import (
-    CallbackWarning,
-    ClockWarning,
-    ConfigurationError,
-)
+from ebbtide.clock import Clock, SystemClock
+from ebbtide.errors import ConfigurationError
 from ebbtide.gp.arrays import Array
-from ebbtide.records import Asked, Event, Recommendation, Told, Trial
+from ebbtide.records import Event, Recommendation, Told, Trial, copied
 from ebbtide.space import Parameter, Params, Space
 from ebbtide.study import codec, loop, snapshot, tells
-from ebbtide.study.asks import Plan, all_or_none
+from ebbtide.study.asks import Asking, all_or_none
+from ebbtide.study.contexts import Completed
 from ebbtide.study.definition import Definition, Direction, checked_algorithm, checked_count, define
 from ebbtide.study.engine import Engine
+from ebbtide.study.limits import AtLeast, AtMost
 from ebbtide.study.live import OnFailure
-from ebbtide.study.log import Ask, Log, MemoryLog
+from ebbtide.study.log import Log, MemoryLog
 from ebbtide.study.movement import Movement
 from ebbtide.study.reads import StudyReads
-from ebbtide.study.step import Step
 from ebbtide.study.storage import SqliteLog, Storage
 
-RACES = 3  # how often other processes may overtake an ask before it locks them out
 
-
-class Optimizer(StudyReads):
+class Optimizer(StudyReads, Asking):
     """Optimizes an objective that drifts: ask what to try, tell what you measured, for as long as you like.
 
     >>> import ebbtide as eb
@@ -75,6 +67,11 @@ class Optimizer(StudyReads):
         baseline: Mapping[str, Any] | None = None,
         baseline_every: int | None = None,
         on_failure: OnFailure | None = None,
+        context: Mapping[str, Parameter] | Space | None = None,
+        cycles: Mapping[str, float] | None = None,
+        constraints: Mapping[str, AtMost | AtLeast] | None = None,
+        violation_rate: float | None = None,
+        failures_violate: bool | None = None,
         storage: str | Storage | None = None,
         name: str | None = None,
     ) -> None:
@@ -85,27 +82,38 @@ class Optimizer(StudyReads):
         first, or several. `movement`: how far a setting may move in one step, and what moving costs. `baseline`: the
         setting that you would use otherwise, measured once in `baseline_every` (20) asks for comparison. `on_failure`:
         what a failed evaluation counts as: "worst" (the default) of the active values, a value, or "ignore".
+
+        `context`: variables that are measured, not chosen, with the ranges that they usually have. `cycles`: names and
+        periods of what comes back, in the clock's unit. `constraints`: limits of other values that are told with the
+        objective's, such as `eb.AtMost(50.0)`; `violation_rate` (0.05) is the share of the asks that may break one, and
+        `failures_violate` says whether a failed evaluation counts as one that did.
         """
-        live = {
+        more = {
             "explore": explore,
             "start": start,
             "movement": movement,
             "baseline": baseline,
             "baseline_every": baseline_every,
             "on_failure": on_failure,
+            "context": context,
+            "cycles": cycles,
+            "constraints": constraints,
+            "violation_rate": violation_rate,
+            "failures_violate": failures_violate,
         }
-        definition = define(space, direction, algorithm, clock, seed, n_initial, **live)
+        definition = define(space, direction, algorithm, clock, seed, n_initial, **more)
         if (storage is None) != (name is None):
             raise ConfigurationError(
                 f"storage={storage!r}, name={name!r}: a stored study needs both; for a study in memory, leave both out"
             )
         if storage is None or name is None:
-            self._begin(Engine(definition), MemoryLog(), SystemClock() if clock is None else clock, callbacks)
+            log = MemoryLog(definition.conditions)
+            self._begin(Engine(definition), log, SystemClock() if clock is None else clock, callbacks)
             return
-        options = {"algorithm": algorithm, "seed": seed, "n_initial": n_initial, **live}
+        options = {"algorithm": algorithm, "seed": seed, "n_initial": n_initial, **more}
         unsaid = [key for key, value in options.items() if value is None]
-        log = Storage.of(storage, create=True).create_or_open(name, definition, unsaid)
-        self._resume(log, clock, None if algorithm is None else definition.algorithm, callbacks)
+        stored = Storage.of(storage, create=True).create_or_open(name, definition, unsaid)
+        self._resume(stored, clock, None if algorithm is None else definition.algorithm, callbacks)
 
     @classmethod
     def open(
@@ -150,17 +158,34 @@ class Optimizer(StudyReads):
     # --- ask: the only thing that changes the model -------------------------------------------------------
 
     @overload
-    def ask(self, *, until: float | None = None, lease: float | None = None) -> Trial: ...
-    @overload
-    def ask(self, n: int, *, until: float | None = None, lease: float | None = None) -> list[Trial]: ...
     def ask(
-        self, n: int | None = None, *, until: float | None = None, lease: float | None = None
+        self, *, until: float | None = None, lease: float | None = None, context: Mapping[str, Any] | None = None
+    ) -> Trial: ...
+    @overload
+    def ask(
+        self,
+        n: int,
+        *,
+        until: float | None = None,
+        lease: float | None = None,
+        context: Mapping[str, Any] | None = None,
+    ) -> list[Trial]: ...
+    def ask(
+        self,
+        n: int | None = None,
+        *,
+        until: float | None = None,
+        lease: float | None = None,
+        context: Mapping[str, Any] | None = None,
     ) -> Trial | list[Trial]:
         """What to measure next. With `n`, a list of queries that take each other into account.
 
         Measure at `trial.time`. That is now, except for algorithms that may choose a later time (ABO), `until` at the
         latest. A trial counts as pending until it is told, or until its `lease` (by default one l_T) is over. After an
         error, those of `n` trials that were made before it are called off (told as abandoned).
+
+        `context` is what you have measured of it just now; what is missing is taken from the latest measurement, with
+        an `eb.ContextWarning`, if that is not older than one l_T.
         """
         end = math.inf if until is None else as_finite(until)
         if end is None:
@@ -169,56 +194,9 @@ class Optimizer(StudyReads):
         if lease is not None and (span is None or span < 0.0):
             raise ConfigurationError(f"lease={lease!r}: give a time ≥ 0 in the clock's unit, or None")
         if n is None:
-            return self._ask(end, span)
+            return self._ask(end, span, context)
         count = checked_count("n", n, least=1)
-        return all_or_none(count, lambda: self._ask(end, span), lambda trial: self.tell(trial, abandoned=True))
-
-    def _ask(self, until: float, lease: float | None) -> Trial:
-        lost = 0
-        while True:
-            with nullcontext() if lost < RACES else self._log.transaction():
-                plan = self._plan(until)
-                ask = self._record(plan, plan.step(), lease)
-            if ask is not None:
-                return self._apply(ask)
-            lost += 1
-
-    def _plan(self, until: float = math.inf) -> Plan:
-        """Everything needed to compute an ask, here or in another process."""
-        self._catch_up()
-        return Plan(self._engine, self._read_clock(), until, self._engine.state.asks, self._engine.active.told)
-
-    def _commit(self, plan: Plan, step: Step, lease: float | None = None) -> Trial | None:
-        """Record the result of a plan. None if another process has asked in the meantime: then plan again."""
-        ask = self._record(plan, step, lease)
-        return None if ask is None else self._apply(ask)
-
-    def _record(self, plan: Plan, step: Step, lease: float | None) -> Ask | None:
-        """Write the ask to the log; None if another process has asked since the plan was made."""
-        landed = self._read_clock()
-        with self._log.transaction():
-            self._catch_up()
-            if self._engine.state.asks != plan.asks:
-                return None
-            ask = plan.outcome(step, self._engine, landed, lease)
-            self._log.record_ask(ask)
-        return ask
-
-    def _apply(self, ask: Ask) -> Trial:
-        """The only place where an ask changes anything: a failure before this leaves no trace."""
-        self._engine.apply(ask)
-        handed_out = replace(ask.trial, params=dict(ask.trial.params))
-        if self.callbacks:
-            gone = tuple(self._log.observations([line for line, _ in ask.removed]))
-            self._emit(Asked(handed_out, max(0.0, ask.landed - ask.now), len(self._engine.active), gone))
-        return handed_out
-
-    def _catch_up(self) -> None:
-        """Learn what other processes have recorded in the same log."""
-        updates = self._log.updates(self._engine.state.asks, self._engine.active.told)
-        self._engine.learn(updates)
-        if (updates.asks or updates.tells) and isinstance(self.clock, SystemClock):
-            self.clock.never_before(self._engine.latest_reading)
+        return all_or_none(count, lambda: self._ask(end, span, context), lambda trial: self.tell(trial, abandoned=True))
 
     # --- tell: only records -------------------------------------------------------------------------------
 
@@ -231,25 +209,32 @@ class Optimizer(StudyReads):
         failed: bool = False,
         abandoned: bool = False,
         key: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        constraints: Mapping[str, float] | None = None,
     ) -> None:
         """Record a value for a trial, or for parameters measured elsewhere, at `time` (default: the trial's, or now).
 
         Telling a trial the same value again changes nothing. `failed=True` records that the evaluation failed, which
         counts against the setting; `abandoned=True` that it was called off, which does not. A `key` makes it safe to
         repeat a tell of parameters after an error: each key is recorded only once.
+
+        `context` is what was measured of it; the rest is as it was for the trial. `constraints` has the measured values
+        that are under a constraint; some may be missing, and an evaluation that failed may have some.
         """
         outcome, key = tells.checked_value(value, failed, abandoned), tells.checked_key(key)
+        measured = self.definition.conditions.measured(context)
+        outcomes = self.definition.conditions.outcomes(constraints)
         with self._log.transaction():
             self._catch_up()
             now = self._read_clock()
             by_system = isinstance(self.clock, SystemClock)
-            told = tells.Tell(trial, outcome, abandoned, time, key, system_clock=by_system)
+            told = tells.Tell(trial, outcome, abandoned, time, key, by_system, measured, outcomes)
             observation = told.observation(self._engine, self._log, now)
             if observation is None:
                 return
             self._log.record_tell(observation, now, self._engine.active.told, self._engine.state.asks)
         self._engine.record(observation, now)
-        self._emit(Told(replace(observation, params=dict(observation.params))))
+        self._emit(Told(copied(observation)))
 
     def forget_future(self) -> int:
         """Set aside every active observation that is dated after now, and return their number.
@@ -262,7 +247,7 @@ class Optimizer(StudyReads):
         self._catch_up()
         self.clock = SystemClock()  # which does not continue from what was recorded
         while True:
-            plan = self._plan()
+            plan = self._planned(self._read_clock(), math.inf, Completed())
             if (step := self._engine.without_future(plan.now)) is None:
                 return 0
             if (trial := self._commit(plan, step)) is not None:  # otherwise another process has asked meanwhile
@@ -275,29 +260,52 @@ class Optimizer(StudyReads):
 
     # --- pure reads ---------------------------------------------------------------------------------------
 
-    def recommend(self) -> Recommendation:
+    def recommend(
+        self, context: Mapping[str, Any] | None = None, current: Mapping[str, Any] | None = None
+    ) -> Recommendation:
         """A setting that is good now, beyond reasonable doubt: near what was measured, and not where it fails.
 
-        An error (`eb.NothingKnownError`) as long as no value was told.
+        An error (`eb.NothingKnownError`) as long as no value was told. In a study with a context, `context` is the one
+        that it is for, completed as for an ask. `current` is the setting in force, which is recommended unless another
+        one is better beyond doubt.
         """
+        at_present = None if current is None else self.space.check(current)
+        measured = self.definition.conditions.measured(context)
         self._catch_up()
-        return self._engine.recommend(self._read_clock())
+        now = self._read_clock()
+        return self._engine.recommend(now, self._coordinates(measured, now), at_present)
 
     @overload
-    def predict(self, params: Mapping[str, Any], time: float | None = None) -> tuple[float, float]: ...
-    @overload
-    def predict(self, params: Sequence[Mapping[str, Any]], time: float | None = None) -> tuple[Array, Array]: ...
     def predict(
-        self, params: Mapping[str, Any] | Sequence[Mapping[str, Any]], time: float | None = None
+        self, params: Mapping[str, Any], time: float | None = None, context: Mapping[str, Any] | None = None
+    ) -> tuple[float, float]: ...
+    @overload
+    def predict(
+        self, params: Sequence[Mapping[str, Any]], time: float | None = None, context: Mapping[str, Any] | None = None
+    ) -> tuple[Array, Array]: ...
+    def predict(
+        self,
+        params: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        time: float | None = None,
+        context: Mapping[str, Any] | None = None,
     ) -> tuple[float, float] | tuple[Array, Array]:
-        """Mean and standard deviation of the objective (without noise) at the given parameters, now or at `time`."""
+        """Mean and standard deviation of the objective (without noise) at the given parameters, now or at `time`.
+
+        In a study with a context, `context` is completed as for an ask.
+        """
+        measured = self.definition.conditions.measured(context)
         now = self._read_clock()
         moment = now if time is None else tells.finite_time(time)
         single = isinstance(params, Mapping)
         points = [self.space.check(p) for p in ([params] if single else params)]
         self._catch_up()
-        mean, std = self._engine.predict(points, moment, now)
+        mean, std = self._engine.predict(points, moment, now, self._coordinates(measured, now))
         return (float(mean[0]), float(std[0])) if single else (mean, std)
+
+    def _coordinates(self, measured: Params, now: float) -> Array | None:
+        completed = self._engine.completed(measured, now)
+        completed.warn(stacklevel=3)
+        return None if completed.context is None else self.definition.conditions.encode(completed.context)
 
     def relevance(self) -> Array:
         """How much each active observation still matters to predictions from now on, in the dataset's order."""
@@ -371,19 +379,3 @@ class Optimizer(StudyReads):
             f"<{type(self).__name__}: {self.direction} over {names} by {algorithm}; "
             f"{self.asked} asked, {self.told} told, {len(self._engine.active)} active>"
         )
-
-    # --- small parts --------------------------------------------------------------------------------------
-
-    def _read_clock(self) -> float:
-        reading = self.clock.now()
-        if (moment := as_finite(reading)) is None or abs(moment) > LARGEST_TIME:
-            warnings.warn(f"the clock returned {reading!r}; its latest reading is used", ClockWarning, stacklevel=3)
-            return self._engine.latest_reading if math.isfinite(self._engine.latest_reading) else 0.0
-        return moment
-
-    def _emit(self, event: Event) -> None:
-        for callback in self.callbacks:
-            try:
-                callback(event)
-            except Exception as error:
-                warnings.warn(f"callback {callback!r} raised {error!r}; continuing", CallbackWarning, stacklevel=4)

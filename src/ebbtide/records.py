@@ -1,7 +1,7 @@
 """What an optimizer returns, and what callbacks receive."""
 
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,7 +19,8 @@ Kind = Literal["explore", "hold", "start", "baseline"]
 class Trial:
     """A query: measure the objective with `params`, which were chosen for `time`; `kind` says what it is for.
 
-    Later queries keep away from it until it is told or `expires` (by default one l_T after its time).
+    Later queries keep away from it until it is told or `expires` (by default one l_T after its time). `context` is what
+    it was chosen for; those of its variables that are in `filled` were not measured, but taken from earlier.
     """
 
     id: str
@@ -27,6 +28,8 @@ class Trial:
     time: float
     expires: float | None = None
     kind: Kind = "explore"
+    context: dict[str, Any] | None = None
+    filled: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,9 @@ class Observation:
     key: str | None = None  # the idempotency key that it was told with
     abandoned: bool = False  # called off: it has no value, and says nothing about the setting
     kind: Kind | None = None  # of its trial; None for what was measured elsewhere
+    context: dict[str, Any] | None = None
+    constraints: dict[str, float] | None = None  # the values measured that are under a constraint
+    filled: tuple[str, ...] = ()  # variables of the context that were not measured, but taken from earlier
 
     @property
     def failed(self) -> bool:
@@ -54,12 +60,22 @@ class Observation:
         return self.value is not None and self.removed_at is None
 
 
+Record = TypeVar("Record", Trial, Observation)
+
+
+def copied(record: Record) -> Record:
+    """A copy whose dicts can be changed without changing the study."""
+    held: dict[str, Any] = {name: dict(value) for name, value in vars(record).items() if isinstance(value, dict)}
+    return replace(record, **held)
+
+
 @dataclass(frozen=True)
 class Recommendation:
     """A setting that is good now, beyond reasonable doubt: near what was measured, and not where evaluations fail.
 
     `mean` and `std` are the model's prediction, in the objective's unit. `support` says how many fresh measurements of
-    the setting itself what is known about it is worth; `failure` is the probability that it fails.
+    the setting itself what is known about it is worth; `failure` is the probability that it fails, `feasible` the
+    probability that it meets all constraints.
     """
 
     params: dict[str, Any]
@@ -68,6 +84,21 @@ class Recommendation:
     time: float
     support: float = 0.0
     failure: float = 0.0
+    feasible: float = 1.0
+
+
+@dataclass(frozen=True)
+class Violations:
+    """How often asks broke a constraint, over the whole history: their share among those that `counted`.
+
+    A trial counts once it is told with a value that is under a constraint, whatever its kind. `rate` is None as long as
+    none counts; `target` is the `violation_rate` of the study. `per_constraint` is the share of each constraint.
+    """
+
+    rate: float | None
+    counted: int
+    target: float
+    per_constraint: dict[str, float]
 
 
 @dataclass(frozen=True)

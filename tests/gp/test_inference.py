@@ -7,11 +7,11 @@ import ebbtide as eb
 from ebbtide.errors import NumericalError
 from ebbtide.gp import inference
 from ebbtide.gp.inference import TimeLimits, ascend, fit, weak_prior
-from ebbtide.gp.likelihood import Hyperparameters, Likelihood
+from ebbtide.gp.likelihood import Families, Hyperparameters, Likelihood
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-FAMILIES = (eb.Matern(2.5), eb.Matern(1.5))
+FAMILIES = Families(eb.Matern(2.5), eb.Matern(1.5))
 LIMITS = TimeLimits.of(interval=0.02, span=1.0)
 START = Hyperparameters(1.0, 0.5, 0.5, 0.05)
 
@@ -28,7 +28,7 @@ def from_the_prior(rng, n=80, hyper=None):
 def test_the_ascent_arrives_where_scipy_does(method, seed):
     """Another optimizer, from the same start, finds nothing better."""
     data = from_the_prior(np.random.default_rng(seed))
-    likelihood = Likelihood(*FAMILIES, *data)
+    likelihood = Likelihood(FAMILIES, *data)
     prior = weak_prior(ard=False, dim=2, limits=LIMITS, method=method)
 
     def negative(theta):
@@ -45,7 +45,7 @@ def test_the_ascent_arrives_where_scipy_does(method, seed):
 def test_a_refit_that_would_change_nothing_costs_one_evaluation(rng, monkeypatch):
     data = from_the_prior(rng)
     prior = weak_prior(ard=False, dim=2, limits=LIMITS, method="map")
-    settled = ascend(Likelihood(*FAMILIES, *data), START.to_vector(), prior, max_steps=60)
+    settled = ascend(Likelihood(FAMILIES, *data), START.to_vector(), prior, max_steps=60)
     calls = []
     original = Likelihood.__call__
 

@@ -4,7 +4,7 @@ from helpers.drifting import observations
 from scipy.stats import multivariate_normal
 
 import ebbtide as eb
-from ebbtide.gp.likelihood import Hyperparameters, Likelihood
+from ebbtide.gp.likelihood import Families, Hyperparameters, Likelihood
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -21,13 +21,13 @@ CASES = [
 def test_value_is_the_log_density_of_the_data(space, time, hyper, rng):
     X, t, y = observations(rng)
     covariance = hyper.kernel(space, time)(X, t, X, t) + hyper.noise * np.eye(len(t))
-    evaluation = Likelihood(space, time, X, t, y)(hyper.to_vector())
+    evaluation = Likelihood(Families(space, time), X, t, y)(hyper.to_vector())
     assert evaluation.value == pytest.approx(multivariate_normal(cov=covariance).logpdf(y))
 
 
 @pytest.mark.parametrize(("space", "time", "hyper"), CASES, ids=str)
 def test_gradient_against_finite_differences(space, time, hyper, rng):
-    likelihood = Likelihood(space, time, *observations(rng))
+    likelihood = Likelihood(Families(space, time), *observations(rng))
     theta, step = hyper.to_vector(), 1e-6
     gradient, _ = likelihood(theta).derivatives()
     for a, direction in enumerate(np.eye(len(theta))):
@@ -43,7 +43,7 @@ def test_average_information_is_the_fisher_information_on_average(rng):
     X, t, _ = observations(rng, 25)
     hyper = Hyperparameters(1.4, 0.3, 0.5, 0.1)
     theta = hyper.to_vector()
-    families = (eb.Matern(2.5), eb.Matern(1.5))
+    families = Families(eb.Matern(2.5), eb.Matern(1.5))
 
     def delta(theta):
         h = Hyperparameters.from_vector(theta, ard=False, drifting=True)
@@ -53,7 +53,7 @@ def test_average_information_is_the_fisher_information_on_average(rng):
     K = [(delta(theta + 1e-5 * e) - delta(theta - 1e-5 * e)) / 2e-5 for e in np.eye(4)]
     fisher = np.array([[0.5 * np.trace(P @ a @ P @ b) for b in K] for a in K])
     root = np.linalg.cholesky(delta(theta))
-    average = np.sum([Likelihood(*families, X, t, y)(theta).derivatives()[1] for y in root.T], axis=0)
+    average = np.sum([Likelihood(families, X, t, y)(theta).derivatives()[1] for y in root.T], axis=0)
     assert np.allclose(average, fisher, rtol=1e-6)
 
 
@@ -61,7 +61,7 @@ def test_more_rows_than_one_block(rng):
     """Elementwise work is done in blocks, which must not change the result."""
     X, t, y = observations(rng, 220)
     hyper = CASES[0][2]
-    evaluation = Likelihood(eb.Matern(2.5), eb.Matern(1.5), X, t, y)(hyper.to_vector())
+    evaluation = Likelihood(Families(eb.Matern(2.5), eb.Matern(1.5)), X, t, y)(hyper.to_vector())
     covariance = hyper.kernel(eb.Matern(2.5), eb.Matern(1.5))(X, t, X, t) + hyper.noise * np.eye(220)
     assert evaluation.value == pytest.approx(multivariate_normal(cov=covariance).logpdf(y))
     assert np.allclose(evaluation.P, np.linalg.inv(covariance))

@@ -9,7 +9,7 @@ import pytest
 from helpers.drifting import UNIT_SQUARE, drive, moving_bump, observations, product_kernel, view_of
 
 import ebbtide as eb
-from ebbtide.gp.likelihood import Likelihood
+from ebbtide.gp.likelihood import Families, Likelihood
 from ebbtide.gp.posterior import condition
 from ebbtide.parts.acquisition import Context
 from ebbtide.parts.maximization import maximize_over
@@ -123,7 +123,7 @@ def test_r_gp_ucbs_epsilon_is_the_maximum_of_the_tv_likelihood(rng):
     epsilon = eb.PeriodicReset().review(view).state["epsilon"]
 
     def best_likelihood(steps):
-        likelihood = Likelihood(eb.Matern(2.5), eb.StepDecay(), X, np.arange(40.0), y)
+        likelihood = Likelihood(Families(eb.Matern(2.5), eb.StepDecay()), X, np.arange(40.0), y)
         values = []
         for length, ratio in itertools.product(np.geomspace(0.1, 2.0, 12), np.geomspace(0.005, 0.5, 8)):
             theta = np.log([1.0, length, steps, ratio])

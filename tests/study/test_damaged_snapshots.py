@@ -54,12 +54,33 @@ def example(algorithm="tide"):
     return opt
 
 
-WHOLE = saved(example())
+def conditioned():
+    """A study with a context, a cycle and constraints."""
+    clock = eb.ManualClock()
+    opt = eb.Optimizer(
+        {"x": eb.Float(0.0, 1.0)},
+        clock=clock,
+        seed=3,
+        n_initial=3,
+        context={"load": eb.Float(0.0, 100.0), "codec": eb.Categorical(["a", "b"])},
+        cycles={"day": 24.0},
+        constraints={"p99": eb.AtMost(50.0), "hits": eb.AtLeast(0.9)},
+    )
+    for k in range(6):
+        trial = opt.ask(context={"load": 10.0 * k, "codec": "ab"[k % 2]})
+        opt.tell(trial, float(k), context={"load": 10.0 * k + 1.0}, constraints={"p99": 47.0 + k})
+        clock.advance(1.0)
+    opt.tell({"x": 0.5}, failed=True, constraints={"hits": 0.1})
+    opt.ask(context={"load": 99.0, "codec": "a"})
+    return opt
+
+
+WHOLE, AROUND = saved(example()), saved(conditioned())
 DEEP = json.loads("[" * 500 + "]" * 500)
 
 
-def changed(path, value):
-    payload = copy.deepcopy(WHOLE)
+def changed(path, value, payload=WHOLE):
+    payload = copy.deepcopy(payload)
     *way, last = path
     inner = payload
     for key in way:
@@ -70,6 +91,7 @@ def changed(path, value):
 
 def test_the_example_is_a_good_one():
     assert saved(loaded(WHOLE)) == WHOLE
+    assert saved(loaded(AROUND)) == AROUND
     assert WHOLE["trials"]
     assert len(WHOLE["pending"]) == 2
     assert WHOLE["state"]["policy"]
@@ -125,6 +147,39 @@ def test_what_is_wrong_is_named(path, value, says):
         loaded(changed(path, value))
 
 
+@pytest.mark.parametrize(
+    ("path", "value", "says"),
+    [
+        (("context", "load", "low"), 500.0, "above the upper one"),
+        (("context",), 3, "context=3"),
+        (("cycles", "day"), 0.0, "period of 'day' is 0.0"),
+        (("constraints", "p99"), {"at_most": "x"}, "constraint 'p99'"),
+        (("violation_rate",), 2.0, "violation_rate=2.0"),
+        (("failures_violate",), 3, "failures_violate=3"),
+        (("history", 2, 9), None, "line 2 of the history: .*missing"),
+        (("history", 2, 9), {"load": 1.0}, "line 2 of the history: .*'codec'.* missing"),
+        (("history", 2, 9, "codec"), "z", "line 2 of the history: .*'codec' is 'z'"),
+        (("history", 2, 10), {"p98": 1.0}, "line 2 of the history: .*'p98' is unknown"),
+        (("history", 2, 11), ["other"], r"filled in line 2 of the history is \('other',\)"),
+        (("pending", 0, "context", "load"), "much", "trial '6': .*'load' is 'much'"),
+        (("pending", 0, "filled"), ["other"], "filled in trial '6'"),
+        (("trials", "0", 2, "load"), [], "trial '0': .*'load'"),
+        (("state", "contexts", 0), [0.5], "a row of contexts"),
+        (("state", "contexts", 0, 0), "x", "a row of contexts"),
+        (("state", "context_lines", 0), -1, "context_lines"),
+        (("state", "context_lines"), [1], "contexts is"),
+        (("state", "latest", "load", 3), "x", "latest: .*'load' is 'x'"),
+        (("state", "latest", "load", 0), "x", "latest is"),
+        (("state", "latest"), {"other": [0.0, 1, 0, 1.0]}, "'other' is unknown"),
+        (("state", "outcomes"), 3, "outcomes is 3"),
+        (("state", "level"), "x", "level is 'x'"),
+    ],
+)
+def test_what_is_wrong_with_conditions_is_named(path, value, says):
+    with pytest.raises(eb.SnapshotError, match=says):
+        loaded(changed(path, value, AROUND))
+
+
 def test_deeper_than_python_can_read(tmp_path):
     path = tmp_path / "s.json"
     path.write_text('{"format": "ebbtide-snapshot", "version": 1, "payload": ' + "[" * 10**5 + "]" * 10**5 + "}")
@@ -157,14 +212,15 @@ def places(value, way=()):
         yield from places(part, (*way, key))
 
 
-PLACES = [place for place in places(WHOLE) if place]
+PLACES = [(payload, place) for payload in (WHOLE, AROUND) for place in places(payload) if place]
 
 
 @st.composite
 def damaged(draw):
-    payload = copy.deepcopy(WHOLE)
+    whole = draw(st.sampled_from([WHOLE, AROUND]))
+    payload = copy.deepcopy(whole)
     for _ in range(draw(st.integers(1, 2))):
-        *way, last = draw(st.sampled_from(PLACES))
+        *way, last = draw(st.sampled_from([place for of, place in PLACES if of is whole]))
         inner = payload
         try:
             for key in way:
@@ -191,13 +247,17 @@ def test_it_is_refused_or_it_works(payload):
         return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", eb.EbbtideWarning)
-        trial = opt.ask()
+        context = {"load": 1.0, "codec": "b"} if opt.definition.conditions.variables else None
+        try:
+            trial = opt.ask(context=context)
+        except eb.ObservationError:  # the variables of the context are others
+            return
         opt.space.check(trial.params)
         if opt.clock.now() >= trial.time:
             opt.tell(trial, 1.0)
         if len(opt.dataset):
-            opt.recommend()
-        opt.ask()
+            opt.recommend(context=context)
+        opt.ask(context=context)
         saved(opt)
 
 

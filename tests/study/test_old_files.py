@@ -1,7 +1,8 @@
 """Files written by an earlier ebbtide can be opened today, and ask what they would have asked then.
 
-`data/v1.db` and `data/v1-*.json` were written before the first release (schema and snapshot version 1). Another build
-of NumPy or another processor may round differently, hence the tolerances.
+`data/v1.db` and `data/v1-*.json` were written before the first release (schema and snapshot version 1); `data/v2.db`
+and `data/v2-*.json` before there were contexts and constraints (schema version 2, snapshot version 1). Another build of
+NumPy or another processor may round differently, hence the tolerances.
 """
 
 import json
@@ -14,7 +15,8 @@ import pytest
 import ebbtide as eb
 
 DATA = Path(__file__).with_name("data")
-EXPECTED = json.loads((DATA / "v1-expected.json").read_text(encoding="utf-8"))
+EXPECTED = {v: json.loads((DATA / f"{v}-expected.json").read_text(encoding="utf-8")) for v in ("v1", "v2")}
+STUDIES = [(version, name) for version, studies in EXPECTED.items() for name in studies]
 
 
 def value(params, t):
@@ -27,27 +29,28 @@ def check_alike(params, expected):
     assert params == expected | {"power": pytest.approx(expected["power"], rel=1e-4)}
 
 
-def stored(name, folder):
-    shutil.copy(DATA / "v1.db", folder)
-    clock = eb.ManualClock(start=EXPECTED[name]["now"])
-    with pytest.warns(eb.EbbtideWarning, match="upgraded from schema version 1"):
-        return eb.Optimizer.open(f"sqlite:///{folder}/v1.db", name, clock=clock)
+def stored(version, name, folder):
+    shutil.copy(DATA / f"{version}.db", folder)
+    clock = eb.ManualClock(start=EXPECTED[version][name]["now"])
+    with pytest.warns(eb.EbbtideWarning, match=f"upgraded from schema version {version[1:]}"):
+        return eb.Optimizer.open(f"sqlite:///{folder}/{version}.db", name, clock=clock)
 
 
-def saved(name, folder):
-    return eb.Optimizer.load(DATA / f"v1-{name}.json")
+def saved(version, name, folder):
+    return eb.Optimizer.load(DATA / f"{version}-{name}.json")
 
 
 @pytest.mark.parametrize("opened", [stored, saved])
-@pytest.mark.parametrize("name", list(EXPECTED))
-def test_a_file_of_version_1_asks_what_it_would_have_asked(name, opened, tmp_path):
-    expected = EXPECTED[name]
-    opt = opened(name, tmp_path)
+@pytest.mark.parametrize(("version", "name"), STUDIES)
+def test_an_old_file_asks_what_it_would_have_asked(version, name, opened, tmp_path):
+    expected = EXPECTED[version][name]
+    opt = opened(version, name, tmp_path)
     assert opt.clock.now() == expected["now"]
     assert (opt.told, opt.asked, opt.pending) == (expected["told"], expected["asked"], expected["pending"])
     assert len(opt.dataset) == expected["active"]
     assert opt.guards == expected["guards"]
-    assert opt.hyperparameters == pytest.approx(expected["hyperparameters"])
+    for name, number in expected["hyperparameters"].items():
+        assert opt.hyperparameters[name] == pytest.approx(tuple(number) if isinstance(number, list) else number)
     if expected["relevance"] is not None:
         assert opt.relevance().tolist() == pytest.approx(expected["relevance"], rel=1e-6, abs=1e-6)
     for asked in expected["asks"]:
@@ -56,3 +59,31 @@ def test_a_file_of_version_1_asks_what_it_would_have_asked(name, opened, tmp_pat
         check_alike(trial.params, asked["params"])
         opt.tell(trial, value(trial.params, trial.time))
         opt.clock.advance(1.0)
+
+
+@pytest.mark.parametrize("name", list(EXPECTED["v2"]))
+def test_a_study_without_conditions_is_saved_as_it_was_before_there_were_any(name, tmp_path):
+    eb.Optimizer.load(DATA / f"v2-{name}.json").save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_text() == (DATA / f"v2-{name}.json").read_text()
+
+
+def test_an_old_study_is_the_same_as_one_defined_now(tmp_path):
+    opt = stored("v2", "w-dbo", tmp_path)
+    space, seed = opt.space, opt.seed
+    opt.close()
+
+    def again(**changes):
+        return eb.Optimizer(
+            space,
+            direction="maximize",
+            algorithm="w-dbo",
+            clock=eb.ManualClock(),
+            seed=seed,
+            storage=f"sqlite:///{tmp_path}/v2.db",
+            name="w-dbo",
+            **changes,
+        )
+
+    again().close()
+    with pytest.raises(eb.StudyError, match=r"its cycles is {}, not {'day': 24.0}"):
+        again(cycles={"day": 24.0})

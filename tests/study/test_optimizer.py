@@ -524,7 +524,7 @@ def test_the_acquisition_aims_at_the_landing(monkeypatch):
 
     moments = []
     original = Posterior.at
-    monkeypatch.setattr(Posterior, "at", lambda self, time: moments.append(time) or original(self, time))
+    monkeypatch.setattr(Posterior, "at", lambda self, time, *rest: moments.append(time) or original(self, time, *rest))
     for aim in ("landing", "now"):
         clock = Stepping(0.5)
         algorithm = eb.Algorithm(timing=eb.Immediate(aim=aim))

@@ -56,7 +56,7 @@ def test_an_edited_file(snapshot):
     refused(path, "checksum")
 
 
-@pytest.mark.parametrize("version", [2, "1", None, 0, -3, True])
+@pytest.mark.parametrize("version", [3, "1", None, 0, -3, True])
 def test_a_newer_version(snapshot, version):
     _, path = snapshot
     document = json.loads(path.read_text())

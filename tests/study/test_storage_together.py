@@ -27,8 +27,8 @@ from helpers.studies import (
 
 import ebbtide as eb
 from ebbtide.clock import wait_until
-from ebbtide.optimizer import RACES
 from ebbtide.study.active import REMEMBERED_ASKS
+from ebbtide.study.asks import RACES
 from ebbtide.study.storage import Storage, database
 
 # --- several at once --------------------------------------------------------------------------------------------------

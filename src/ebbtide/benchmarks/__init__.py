@@ -10,16 +10,40 @@ True
 from functools import cache
 from typing import Any
 
+from ebbtide.benchmarks.daily import Daily
+from ebbtide.benchmarks.driver import Driver
+from ebbtide.benchmarks.latency import Latency, LooseLatency
 from ebbtide.benchmarks.moving_peaks import MovingPeaks
 from ebbtide.benchmarks.problem import Problem
 from ebbtide.benchmarks.synthetic import PROBLEMS, Synthetic
 from ebbtide.benchmarks.temperature import Temperature
 from ebbtide.benchmarks.wlan import Wlan
+from ebbtide.benchmarks.wlan_live import WlanUsers, WlanWorstUser
 from ebbtide.errors import ConfigurationError
 
-__all__ = ["PAPER", "MovingPeaks", "Problem", "Synthetic", "Temperature", "Wlan", "get", "names"]
+__all__ = [
+    "LIVE",
+    "PAPER",
+    "Daily",
+    "Driver",
+    "Latency",
+    "LooseLatency",
+    "MovingPeaks",
+    "Problem",
+    "Synthetic",
+    "Temperature",
+    "Wlan",
+    "WlanUsers",
+    "WlanWorstUser",
+    "get",
+    "names",
+]
 
-_SEEDED: dict[str, type[Problem]] = {cls.name: cls for cls in (Temperature, Wlan, MovingPeaks)}
+_LIVE = (Driver, Daily, Latency, LooseLatency, WlanUsers, WlanWorstUser)
+_SEEDED: dict[str, type[Problem]] = {cls.name: cls for cls in (Temperature, Wlan, MovingPeaks, *_LIVE)}
+
+# Those with a context, a cycle or constraints.
+LIVE = tuple(cls.name for cls in _LIVE)
 
 # The twelve of the paper's table, in its order.
 PAPER = (
@@ -35,7 +59,11 @@ def names() -> list[str]:
 
 @cache
 def get(name: str, **options: Any) -> Problem:
-    """A problem by name; `temperature` takes a `day`, `wlan` and `moving-peaks` a `seed`."""
+    """A problem by name.
+
+    `temperature` takes a `day`; `wlan`, `moving-peaks` and those of `LIVE` take a `seed`; `driver` and `daily` also
+    take `d`, their number of parameters (2 or 4).
+    """
     if name in _SEEDED:
         try:
             return _SEEDED[name](**options)

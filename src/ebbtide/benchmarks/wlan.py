@@ -64,15 +64,25 @@ class Wlan(Problem):
         )
 
     def values(self, X: Array, t: Array) -> Array:
+        signal, interference = self.received(X, t)
+        f: Array = BANDWIDTH_MHZ * np.log2(1.0 + signal / (interference + NOISE_MW)).sum(axis=1)
+        return f
+
+    def rates(self, X: Array, t: Array) -> Array:
+        """Of each user, in Mbit/s, (m, users)."""
+        signal, interference = self.received(X, t)
+        each: Array = BANDWIDTH_MHZ * np.log2(1.0 + signal / (interference + NOISE_MW))
+        return each
+
+    def received(self, X: Array, t: Array) -> tuple[Array, Array]:
+        """What each user receives from its own node and from the others, in mW, (m, users)."""
         moments, which = np.unique(t, return_inverse=True)
         distance = np.linalg.norm(self.positions(moments)[:, :, None] - NODES, axis=3)
         gain = 10.0 ** (-LOSS_AT_1M_DB / 10.0) * np.maximum(distance, 1.0) ** -LOSS_EXPONENT
         received = gain[which] * X[:, None]  # (m, users, nodes)
         nearest = distance.argmin(axis=2)[which, :, None]
         signal = np.take_along_axis(received, nearest, axis=2)[:, :, 0]
-        interference = received.sum(axis=2) - signal
-        f: Array = BANDWIDTH_MHZ * np.log2(1.0 + signal / (interference + NOISE_MW)).sum(axis=1)
-        return f
+        return signal, received.sum(axis=2) - signal
 
 
 def _walk(rng: np.random.Generator) -> tuple[Array, Array]:

@@ -15,16 +15,20 @@ at 1 as in Appendix C of the paper: that breaks positive semi-definiteness.
 import math
 from dataclasses import dataclass
 from functools import lru_cache, singledispatch
+from itertools import product
+from typing import Any
 
 import numpy as np
 from scipy.special import erfcx, k0e, k1e
 
 from ebbtide.errors import ConfigurationError
 from ebbtide.gp.arrays import Array
-from ebbtide.gp.kernels import Matern, SquaredExponential, Stationary
+from ebbtide.gp.kernels import Cyclic, Matern, SquaredExponential, Stationary
 from ebbtide.gp.kernels.stationary import matern_coefficients, polynomial
 from ebbtide.gp.linalg import blocks, symmetric
 from ebbtide.gp.quasirandom import sobol
+
+CYCLIC_NODES, CYCLIC_DAYS = 16, 4  # of a cycle's period, and how many of them: by quadrature, not by the closed form
 
 
 @dataclass(frozen=True)
@@ -175,6 +179,58 @@ def _(kernel: Matern, ages: Array) -> Convolution:
     return Convolution(phi @ phi.T, 2.0 * (math.log(top) - newest) - math.log(2.0 * rate))
 
 
+@temporal_convolution.register
+def _(kernel: Cyclic, ages: Array) -> Convolution | None:
+    """A form of finite rank, exact: each harmonic of each part is a complex exponential times a polynomial.
+
+    k_T(s + u) = Σ β e^{−ζ(s+u)} (c₀ + c₁ω(s+u) + …), ζ = ω − 2πih/P, is Σ_a g_a(s) ψ_a(u) with ψ_a = e^{−ζu} (ωu)^a,
+    and ∫ e^{−(ζ+ζ̄′)s} s^m ds = m!/(ζ+ζ̄′)^{m+1}.
+    """
+    if not isinstance(kernel.family, Matern):
+        return None
+    p = round(kernel.family.nu - 0.5)
+    parts = _exponentials(kernel, kernel.family.rate)
+    slowest, newest = min(rate for _, rate, _ in parts), float(ages.min())
+    # All ages may be many l_T: what the slowest part has lost by now is common to everything.
+    weight, rate, frequency = np.array(parts).T[:, :, None]
+    fading = np.exp(-rate * ages + slowest * newest + 1j * frequency * ages)
+    psi = np.concatenate([fading * (rate * ages) ** a for a in range(p + 1)])
+    courses = np.concatenate([weight * _moments(p, a) * rate ** np.arange(p + 1) for a in range(p + 1)])
+    gram = _overlaps(np.tile((rate - 1j * frequency)[:, 0], p + 1), courses)
+    matrix = (psi.T @ gram @ psi.conj()).real
+    matrix = 0.5 * (matrix + matrix.T)
+    top = float(np.abs(matrix).max())
+    return Convolution(matrix / top, math.log(top) - 2.0 * slowest * newest) if top > 0.0 else Convolution(matrix, 0.0)
+
+
+def _exponentials(kernel: Cyclic, fading: float) -> list[tuple[float, float, float]]:
+    """The parts of a kernel with cycles: weight, rate of decay and frequency of each, the negative ones too."""
+    parts = [(kernel.rest, fading / kernel.scale, 0.0)]
+    for cycle in kernel.cycles:
+        rate = fading / cycle.lengthscale
+        weights = cycle.share * cycle.weights[0]
+        parts.append((float(weights[0]), rate, 0.0))
+        for weight, frequency in zip(weights[1:], cycle.frequencies[1:], strict=True):
+            parts += [(0.5 * float(weight), rate, float(frequency)), (0.5 * float(weight), rate, -float(frequency))]
+    return parts
+
+
+def _moments(p: int, a: int) -> Array:
+    """c_{a+m} binom(a+m, a) for m = 0 … p−a, and zeros: the polynomial in s that goes with (ωu)^a."""
+    moments = np.zeros(p + 1)
+    moments[: p + 1 - a] = [c * math.comb(k, a) for k, c in enumerate(matern_coefficients(p)) if k >= a]
+    return moments
+
+
+def _overlaps(rates: np.ndarray[Any, np.dtype[np.complex128]], courses: Array) -> Any:
+    """∫₀^∞ g(s) ḡ′(s) ds for all pairs of g = e^{−ζs} Σ_m courses_m s^m."""
+    total = np.add.outer(rates, rates.conj())
+    gram = np.zeros_like(total)
+    for m, n in product(range(courses.shape[1]), repeat=2):
+        gram += np.multiply.outer(courses[:, m], courses[:, n]) * math.factorial(m + n) / total ** (m + n + 1)
+    return gram
+
+
 @lru_cache
 def _laguerre(n: int) -> tuple[Array, Array]:
     return np.polynomial.laguerre.laggauss(n)
@@ -194,12 +250,23 @@ class TimeNodes:
 def decaying_future(kernel: Stationary) -> TimeNodes:
     """[now, ∞) for a kernel that decays: Gauss–Laguerre at the rate of its square."""
     scale = float(np.asarray(kernel.lengthscale))
+    if isinstance(kernel, Cyclic):
+        return _cyclic_future(kernel)
     if isinstance(kernel, SquaredExponential):
         count, rate = 16, 2.5 / scale
     else:
         count, rate = 8, 2.0 * getattr(kernel, "rate", 1.0) / scale
     nodes, weights = _laguerre(count)
     return TimeNodes(nodes / rate, weights * np.exp(nodes) / rate)
+
+
+def _cyclic_future(kernel: Cyclic) -> TimeNodes:
+    """The moments of one period after the other, each day with the weight that is left of it (trapezoidal rule)."""
+    cycle = max(kernel.cycles, key=lambda cycle: cycle.share)
+    days = int(np.clip(math.ceil(2.0 * cycle.lengthscale / cycle.period), 1, CYCLIC_DAYS))
+    step = cycle.period / CYCLIC_NODES
+    delays = np.asarray(step * (np.arange(CYCLIC_NODES * days) + 0.5), dtype=float)
+    return TimeNodes(delays, np.full(len(delays), step))
 
 
 def finite_future(horizon: float) -> TimeNodes:

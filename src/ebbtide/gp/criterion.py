@@ -200,54 +200,81 @@ def criterion(
     method: CriterionMethod = "bound",
     horizon: float | None = None,
     nodes: int = SPATIAL_NODES,
+    contexts: Array | None = None,
 ) -> Criterion:
-    """The criterion of observations (X, t) under a conditioned process; the present is t₀ = max(now, newest t)."""
+    """The criterion of observations (X, t) under a conditioned process; the present is t₀ = max(now, newest t).
+
+    `contexts` are those that may come again, by default those of the observations.
+    """
     ages = max(now, float(t.max())) - t
+    if isinstance(kernel, SpaceTimeKernel) and kernel.context is not None and contexts is None:
+        contexts = kernel.split(X)[1]
     if method == "exact":
-        return Exact(P, alpha, *_nodes(kernel, X, t, ages, horizon, nodes))
+        return Exact(P, alpha, *_nodes(kernel, X, t, ages, horizon, nodes, contexts))
     if method != "bound":
         raise ConfigurationError(f'method={method!r}: choose "bound" (Theorem 4.1) or "exact" (quadrature)')
-    closed = None if horizon is not None else _closed_form(kernel, X, ages)
+    closed = None if horizon is not None else _closed_form(kernel, X, ages, contexts)
     if closed is None:
-        phi, _, _ = _nodes(kernel, X, t, ages, horizon, nodes)
+        phi, _, _ = _nodes(kernel, X, t, ages, horizon, nodes, contexts)
         closed = phi @ phi.T
     return Bound(P, alpha, closed)
 
 
-def criterion_of(posterior: Posterior, now: float, method: CriterionMethod = "bound") -> Criterion:
+def criterion_of(
+    posterior: Posterior, now: float, method: CriterionMethod = "bound", contexts: Array | None = None
+) -> Criterion:
     """The criterion of the observations behind a posterior."""
     p = posterior
-    return criterion(p.kernel, p.P, p.alpha, p.X, p.t, now, method)
+    return criterion(p.kernel, p.P, p.alpha, p.X, p.t, now, method, contexts=contexts)
 
 
-def _closed_form(kernel: Kernel, X: Array, ages: Array) -> Array | None:
+def _closed_form(kernel: Kernel, X: Array, ages: Array, contexts: Array | None) -> Array | None:
     """C up to a constant, if both convolutions have a closed form."""
     if not isinstance(kernel, SpaceTimeKernel) or kernel.temporal is None:
         return None
-    space = spatial_convolution(kernel.spatial, X)
+    points, surroundings = kernel.split(X)
+    space = spatial_convolution(kernel.spatial, points)
     time = temporal_convolution(kernel.temporal, ages)
     if space is None or time is None:
         return None
-    return np.multiply(space.matrix, time.matrix, out=space.matrix)
+    product = np.multiply(space.matrix, time.matrix, out=space.matrix)
+    if kernel.context is not None and contexts is not None:
+        alike = kernel.context(surroundings, contexts)
+        product *= alike @ alike.T / len(contexts)  # C_C: what was seen may come again
+    return product
 
 
 def _nodes(
-    kernel: Kernel, X: Array, t: Array, ages: Array, horizon: float | None, nodes: int
+    kernel: Kernel,
+    X: Array,
+    t: Array,
+    ages: Array,
+    horizon: float | None,
+    nodes: int,
+    contexts: Array | None = None,
 ) -> tuple[Array, Array, float]:
-    """Φ/fade (n, m) over Sobol points of the box × delays, ω_m k(z_m, z_m), and fade."""
-    points = box_nodes(X.shape[1], nodes)
+    """Φ/fade (n, m) over Sobol points of the box × delays, ω_m k(z_m, z_m), and fade.
+
+    Every point comes with one of the contexts, in turn.
+    """
+    coordinates, surroundings = kernel.split(X) if isinstance(kernel, SpaceTimeKernel) else (X, X[:, :0])
+    points = box_nodes(coordinates.shape[1], nodes)
     now = float(t[0]) + float(ages[0])
     delays = _future(kernel, horizon)
     roots = np.sqrt(delays.weights / nodes)
     if isinstance(kernel, SpaceTimeKernel) and kernel.temporal is not None:
         # A product kernel on a product grid: n·(128 + 8) kernel values instead of n·128·8.
-        space = kernel.scale * kernel.spatial(X, points)
+        space = kernel.scale * kernel.spatial(coordinates, points)
+        if kernel.context is not None and contexts is not None:
+            space *= kernel.context(surroundings, contexts[np.arange(nodes) % len(contexts)])
         rho = kernel.temporal.scaled_distance(-ages[:, None], delays.delays[:, None])
         exponent = kernel.temporal.exponent(rho)
         newest = exponent.max()
         time = kernel.temporal.value(rho) * np.exp(exponent - newest) * roots
         phi = (space[:, None, :] * time[:, :, None]).reshape(len(X), -1)
         return phi, np.repeat(kernel.scale * roots**2, nodes), float(np.exp(newest))
+    if contexts is not None and surroundings.shape[1]:
+        points = np.column_stack([points, contexts[np.arange(nodes) % len(contexts)]])
     every_point = np.tile(points, (len(roots), 1))
     every_time = np.repeat(now + delays.delays, nodes)
     weights = np.repeat(roots, nodes)
@@ -280,13 +307,15 @@ def relevance(
     method: CriterionMethod = "bound",
     horizon: float | None = None,
     nodes: int = SPATIAL_NODES,
+    contexts: ArrayLike | None = None,
 ) -> Array:
     """How much the predictions from `now` on would change without each observation, relative to losing all of them.
 
     `X` is in the unit cube, `y` is centred, `noise` is a variance. `method="bound"` is Theorem 4.1, which drives W-DBO;
     `"exact"` is the criterion itself, by quadrature on the box. If a kernel has no closed form, its bound is computed
     by quadrature too; a kernel that does not decay in time needs a `horizon`. `nodes` is the number of points in space
-    that the quadrature uses (a power of two).
+    that the quadrature uses (a power of two). For a kernel with a context, its coordinates are the last columns of `X`,
+    and `contexts` are those that may come again, by default those of the observations.
 
     >>> from ebbtide.gp.kernels import Matern
     >>> kernel = SpaceTimeKernel(1.0, Matern(2.5, 0.3), Matern(1.5, 0.2))
@@ -305,7 +334,8 @@ def relevance(
         covariance = kernel(X, t) if isinstance(kernel, SpaceTimeKernel) else kernel(X, t, X, t)
         covariance.flat[:: len(t) + 1] += noise
         P = invert(factorize(covariance))
-        return criterion(kernel, P, P @ y, X, t, now, method, horizon, nodes).scores()
+        seen = None if contexts is None else np.atleast_2d(np.asarray(contexts, dtype=float))
+        return criterion(kernel, P, P @ y, X, t, now, method, horizon, nodes, seen).scores()
 
 
 def _checked(X: ArrayLike, t: ArrayLike, y: ArrayLike) -> tuple[Array, Array, Array]:

@@ -9,6 +9,7 @@ costs one evaluation, whose factorization the rest of the ask needs anyway.
 """
 
 import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Literal
@@ -17,8 +18,7 @@ import numpy as np
 
 from ebbtide.errors import FitWarning, NumericalError
 from ebbtide.gp.arrays import Array
-from ebbtide.gp.kernels import Stationary
-from ebbtide.gp.likelihood import Evaluation, Hyperparameters, Likelihood
+from ebbtide.gp.likelihood import Evaluation, Families, Hyperparameters, Likelihood
 from ebbtide.gp.posterior import Posterior, condition
 from ebbtide.guards import Guard
 
@@ -77,7 +77,15 @@ class Prior:
         return np.clip(theta, self.lower, self.upper)
 
 
-def weak_prior(ard: bool, dim: int, limits: TimeLimits | None, method: InferenceMethod) -> Prior:
+def weak_prior(
+    ard: bool,
+    dim: int,
+    limits: TimeLimits | None,
+    method: InferenceMethod,
+    *,
+    context: int = 0,
+    periods: Sequence[float] = (),
+) -> Prior:
     """For standardised values in the unit cube. "mle" keeps the box and the centre, but is flat inside the box.
 
     | parameter | centre  | spread (log) below, above | box             |
@@ -85,6 +93,10 @@ def weak_prior(ard: bool, dim: int, limits: TimeLimits | None, method: Inference
     | λ         | 1       | 1.5, 1.5                  | 1e-3 … 1e3      |
     | l_S       | 0.3√d   | 1.5, 0.7                  | 0.005√d … 20√d  |
     | l_T       | typical | 1, 1                      | floor … ceiling |
+    | l_C       | 1       | 1, 2                      | 0.05 … 100      |
+    | a/(1 − a) | 1       | 2, 2                      | e^−5 … e^5      |
+    | lⱼ        | 10 P    | 1, 1                      | P … 1000 P      |
+    | r         | 0.7     | 0.5, 0.7                  | 0.35 … 5        |
     | σ²/λ      | 0.05    | 2, 1                      | 1e-6 … 100      |
 
     The prior errs on the side of exploring. When there are few observations, a short l_S is preferred to noise, because
@@ -94,8 +106,13 @@ def weak_prior(ard: bool, dim: int, limits: TimeLimits | None, method: Inference
     """
     root = np.sqrt(dim)
     rows = [(1.0, 1.5, 1.5, 1e-3, 1e3)] + (dim if ard else 1) * [(0.3 * root, 1.5, 0.7, 0.005 * root, 20.0 * root)]
+    rows += context * [(1.0, 1.0, 2.0, 0.05, 100.0)]
     if limits is not None:
         rows.append((limits.typical, 1.0, limits.spread_above, limits.floor, limits.ceiling))
+    for period in periods:
+        rows.append((1.0, 2.0, 2.0, float(np.exp(-5.0)), float(np.exp(5.0))))
+        rows.append((10.0 * period, 1.0, 1.0, period, 1000.0 * period))
+        rows.append((0.7, 0.5, 0.7, 0.35, 5.0))
     rows.append((0.05, 2.0, 1.0, 1e-6, 100.0))
     center, below, above, lower, upper = np.array(rows).T
     weight = 1.0 if method == "map" else 0.0
@@ -120,7 +137,7 @@ class _Climb:
 
 
 def fit(
-    families: tuple[Stationary, Stationary | None],
+    families: Families,
     start: Hyperparameters,
     data: tuple[Array, Array, Array],
     prior: Prior,
@@ -129,7 +146,7 @@ def fit(
     rng: np.random.Generator,
 ) -> Fit:
     """The best hyperparameters reachable from `start`, and with `search` also from a fresh search."""
-    likelihood = Likelihood(*families, *data)
+    likelihood = Likelihood(families, *data)
     climbs = []
     try:
         climbs.append(ascend(likelihood, start.to_vector(), prior, WARM_STEPS))
@@ -156,18 +173,20 @@ def fit(
 def _guards(evaluation: Evaluation, prior: Prior) -> tuple[Guard, ...]:
     """The guards that were needed."""
     met: list[Guard] = ["jitter"] if evaluation.factor.jitter_rungs else []
-    if evaluation.likelihood.families[1] is None:
+    families = evaluation.likelihood.families
+    if families.temporal is None:
         return tuple(met)
-    log_timescale = evaluation.theta[-2]
-    if log_timescale <= prior.lower[-2] + 1e-9:
+    position = len(evaluation.theta) - 2 - 3 * families.cycles
+    log_timescale = evaluation.theta[position]
+    if log_timescale <= prior.lower[position] + 1e-9:
         met.append("timescale_floor")
-    if log_timescale >= prior.upper[-2] - 1e-9:
+    if log_timescale >= prior.upper[position] - 1e-9:
         met.append("timescale_ceiling")
     return tuple(met)
 
 
 def _search(
-    families: tuple[Stationary, Stationary | None],
+    families: Families,
     data: tuple[Array, Array, Array],
     prior: Prior,
     rng: np.random.Generator,
@@ -175,17 +194,28 @@ def _search(
     """Ascend from the best point of a small grid around the prior's centre; on a sample of rows if they are many."""
     n = len(data[2])
     rows = rng.choice(n, SEARCH_ROWS, replace=False) if n > SEARCH_ROWS else np.arange(n)
-    likelihood = Likelihood(*families, *(column[rows] for column in data))
-    drifting = families[1] is not None
-    starts = []
-    for spatial, temporal in product((-1.2, 0.0), (-1.5, 0.0, 1.5) if drifting else (0.0,)):
-        theta = prior.center.copy()
-        theta[1 : -2 if drifting else -1] += spatial
-        if drifting:
-            theta[-2] += temporal
-        starts.append(prior.clip(theta))
+    likelihood = Likelihood(families, *(column[rows] for column in data))
+    starts = [prior.clip(prior.center + shift) for shift in _shifts(families, len(prior.center))]
     best = max(starts, key=lambda theta: likelihood(theta).value + prior.log_density(theta))
     return ascend(likelihood, best, prior, SEARCH_STEPS).evaluation.theta
+
+
+def _shifts(families: Families, size: int) -> Iterator[Array]:
+    """A grid around the centre: all lengthscales in space together, those of the context, l_T, the cycles' shares."""
+    drifting, cycles, context = families.temporal is not None, families.cycles, families.context_size
+    end = size - 1 - 3 * cycles  # after l_T
+    timescale = slice(end - 1, end) if drifting else slice(0, 0)
+    start = end - (1 if drifting else 0) - context
+    grids = [(slice(1, start), (-1.2, 0.0)), (timescale, (-1.5, 0.0, 1.5) if drifting else (0.0,))]
+    if context:
+        grids.append((slice(start, start + context), (0.0, 1.5)))
+    if cycles:
+        grids.append((slice(end, end + 3 * cycles, 3), (-2.0, 1.0)))
+    for steps in product(*(values for _, values in grids)):
+        shift = np.zeros(size)
+        for (positions, _), step in zip(grids, steps, strict=True):
+            shift[positions] += step
+        yield shift
 
 
 def ascend(likelihood: Likelihood, theta: Array, prior: Prior, max_steps: int) -> _Climb:

@@ -42,13 +42,28 @@ class Posterior:
         k = self.kernel(X, t, self.X, self.t)
         return k @ self.alpha, _deviation(self.kernel.scale, k, k @ self.P)
 
-    def at(self, time: float) -> "Moment":
-        """The posterior at one moment, as a function of space."""
-        return Moment(self, time)
+    @cached_property
+    def points(self) -> Array:
+        """The coordinates of the observations in space: X without those of the context."""
+        return self.kernel.split(self.X)[0]
 
-    def during(self, earliest: float, latest: float) -> "Interval":
+    def at(self, time: float, context: Array | None = None) -> "Moment":
+        """The posterior at one moment, in one context if the kernel has any, as a function of space."""
+        return Moment(self, time, context)
+
+    def during(self, earliest: float, latest: float, context: Array | None = None) -> "Interval":
         """The posterior over an interval of time, as a function of space and time."""
-        return Interval(self, earliest, latest)
+        return Interval(self, earliest, latest, context)
+
+    def similarity(self, context: Array | None) -> Array | float:
+        """k_C(c, cᵢ): how alike the contexts of the observations are to this one; 1 for a kernel without any."""
+        kernel = self.kernel
+        if kernel.context is None:
+            return 1.0
+        if context is None:
+            raise NumericalError("the model has a context: say in which one to predict")
+        alike: Array = kernel.context(context[None], kernel.split(self.X)[1])[0]
+        return alike
 
     def believing(self, X: Array, t: Array) -> "Posterior":
         """The posterior as if its mean had been observed at (X, t): the mean stays, the deviation shrinks."""
@@ -93,36 +108,44 @@ def _inverse(kernel: SpaceTimeKernel, noise: float, X: Array, t: Array) -> tuple
 
 @dataclass(frozen=True)
 class Moment:
-    """A posterior at a fixed time, for the acquisition to evaluate."""
+    """A posterior at a fixed time, and in a fixed context, for the acquisition to evaluate."""
 
     posterior: Posterior
     time: float
+    context: Array | None = None
 
     @cached_property
     def _weights(self) -> Array:
-        """λ k_T(time, tᵢ): the temporal half of the covariances, the same for every x."""
+        """λ k_T(time, tᵢ) k_C(c, cᵢ): the part of the covariances that is the same for every x."""
         kernel = self.posterior.kernel
         if kernel.temporal is None:
-            return np.full(len(self.posterior), kernel.scale)
+            return np.full(len(self.posterior), kernel.scale) * self.posterior.similarity(self.context)
         weights: Array = kernel.scale * kernel.temporal([[self.time]], self.posterior.t[:, None])[0]
-        return weights
+        return weights * self.posterior.similarity(self.context)
 
     def predict(self, X: Array) -> tuple[Array, Array]:
         """Mean and deviation at the rows of X."""
-        k = self.posterior.kernel.spatial(X, self.posterior.X) * self._weights
+        k = self.posterior.kernel.spatial(X, self.posterior.points) * self._weights
         return k @ self.posterior.alpha, _deviation(self.posterior.kernel.scale, k, k @ self.posterior.P)
+
+    def deviation_of_difference(self, x: Array, other: Array) -> float:
+        """The deviation of f(x) − f(other)."""
+        post, X = self.posterior, np.array([x, other])
+        k = post.kernel.spatial(X, post.points) * self._weights
+        covariance = post.kernel.scale * post.kernel.spatial(X, X) - k @ post.P @ k.T
+        return float(np.sqrt(max(0.0, covariance[0, 0] + covariance[1, 1] - 2.0 * covariance[0, 1])))
 
     def predict_with_gradient(self, X: Array) -> tuple[Array, Array, Array, Array]:
         """Mean, deviation, and their gradients with respect to x (each (m, d))."""
         post = self.posterior
         spatial = post.kernel.spatial
-        rho = spatial.scaled_distance(X, post.X)
+        rho = spatial.scaled_distance(X, post.points)
         decay = np.exp(spatial.exponent(rho)) * self._weights
         k = spatial.value(rho) * decay
         kP = k @ post.P
         std = _deviation(post.kernel.scale, k, kP)
         h = spatial.slope(rho) * decay  # the slope has the same weights as k
-        return k @ post.alpha, std, *_gradients(post.alpha, kP, std, h, X, post.X, spatial.lengthscale)
+        return k @ post.alpha, std, *_gradients(post.alpha, kP, std, h, X, post.points, spatial.lengthscale)
 
 
 @dataclass(frozen=True)
@@ -132,13 +155,15 @@ class Interval:
     posterior: Posterior
     earliest: float
     latest: float
+    context: Array | None = None
 
     def time(self, u: Array) -> Array:
         return self.earliest + (self.latest - self.earliest) * u
 
     def predict(self, Z: Array) -> tuple[Array, Array]:
         """Mean and deviation at the rows of Z."""
-        return self.posterior.predict(Z[:, :-1], self.time(Z[:, -1]))
+        X = Z[:, :-1] if self.context is None else np.column_stack([Z[:, :-1], np.tile(self.context, (len(Z), 1))])
+        return self.posterior.predict(X, self.time(Z[:, -1]))
 
     def predict_with_gradient(self, Z: Array) -> tuple[Array, Array, Array, Array]:
         """Mean, deviation, and their gradients with respect to (x, u)."""
@@ -150,14 +175,15 @@ class Interval:
         X, span = Z[:, :-1], self.latest - self.earliest
         # Times are counted from the start, so that differences of seconds since 1970 keep their digits.
         since, told = span * Z[:, -1:], post.t[:, None] - self.earliest
-        rho, rho_t = spatial.scaled_distance(X, post.X), temporal.scaled_distance(since, told)
+        rho, rho_t = spatial.scaled_distance(X, post.points), temporal.scaled_distance(since, told)
         decay = post.kernel.scale * np.exp(spatial.exponent(rho) + temporal.exponent(rho_t))
+        decay = decay * post.similarity(self.context)
         in_space, in_time = spatial.value(rho), temporal.value(rho_t)
         k = decay * in_space * in_time
         kP = k @ post.P
         std = _deviation(post.kernel.scale, k, kP)
         h, h_t = decay * spatial.slope(rho) * in_time, decay * temporal.slope(rho_t) * in_space
-        by_x = _gradients(post.alpha, kP, std, h, X, post.X, spatial.lengthscale)
+        by_x = _gradients(post.alpha, kP, std, h, X, post.points, spatial.lengthscale)
         by_t = _gradients(post.alpha, kP, std, h_t, since, told, temporal.lengthscale)
         mean_gradient, std_gradient = (np.hstack([x, span * t]) for x, t in zip(by_x, by_t, strict=True))
         return k @ post.alpha, std, mean_gradient, std_gradient

@@ -51,7 +51,7 @@ def maximize(
     `n` is the number of observations passed to the acquisition (without pending ones). The points `near` are tried
     besides the quasi-random ones: by default those of the newest observations.
     """
-    near = moment.posterior.X[-RECENT:] if near is None else near
+    near = moment.posterior.points[-RECENT:] if near is None else near
     return _best(acquisition, moment, space, [_candidates(space, rng), near], n, space.dim, bounds)
 
 
@@ -66,7 +66,7 @@ def maximize_over(
 ) -> tuple[Array, float]:
     """The best point, and the best time for it, as a share of an interval of time."""
     timed = _Timed(space)
-    recent = interval.posterior.X[-RECENT:]
+    recent = interval.posterior.points[-RECENT:]
     pool = [_candidates(timed, rng), np.column_stack([recent, rng.random(len(recent))])]
     if bounds is not None:
         bounds = np.append(bounds[0], 0.0), np.append(bounds[1], 1.0)

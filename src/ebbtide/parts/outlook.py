@@ -1,4 +1,4 @@
-"""What to expect at a point, all things considered: the model's prediction, the risk of failure, the cost of moving.
+"""What to expect at a point, all things considered: prediction, risk of failure, cost of moving, constraints.
 
 An acquisition sees the outlook instead of the bare posterior. With p the probability that an evaluation fails at x,
 w what a failure counts as, and c·|x − x₀| the cost of moving there from the setting in force:
@@ -18,6 +18,7 @@ from scipy.spatial.distance import cdist
 
 from ebbtide.gp.arrays import Array, Mask
 from ebbtide.gp.posterior import Interval, Moment, Posterior
+from ebbtide.parts.feasibility import Feasibility
 
 DOUBT, RATE = 0.25, 0.02  # a and p₀: a single failure at x makes p about 0.8
 REACH = 0.12  # distance over which an evaluation says whether its neighbours fail, times √d
@@ -86,12 +87,15 @@ class Moving:
 
 @dataclass(frozen=True)
 class Outlook:
-    """A posterior, seen with the risk of failure and the cost of moving. It can be asked whatever a posterior can."""
+    """A posterior, seen with the risk of failure, the cost of moving and the constraints. It can be asked whatever a
+    posterior can.
+    """
 
     predictor: Moment | Interval
     risk: Risk | None
     failure_value: float
     moving: Moving | None
+    feasibility: Feasibility | None = None
 
     @property
     def posterior(self) -> Posterior:
@@ -99,7 +103,7 @@ class Outlook:
 
     def _split(self, Z: Array) -> Array:
         """The coordinates in space: over an interval there is one more, for the time."""
-        return Z[:, : self.posterior.X.shape[1]]
+        return Z[:, : self.posterior.points.shape[1]]
 
     def predict(self, Z: Array) -> tuple[Array, Array]:
         mean, std = self.predictor.predict(Z)
@@ -109,6 +113,8 @@ class Outlook:
             mean, std = mean + p * (self.failure_value - mean), (1.0 - p) * std
         if self.moving is not None:
             mean = mean - self.moving(X)[0]
+        if self.feasibility is not None:
+            mean = mean - self.feasibility.loss(X)
         return mean, std
 
     def predict_with_gradient(self, Z: Array) -> tuple[Array, Array, Array, Array]:
@@ -124,6 +130,9 @@ class Outlook:
         if self.moving is not None:
             cost, cost_slope = self.moving(X)
             mean, mean_slope = mean - cost, mean_slope - _padded(cost_slope, Z)
+        if self.feasibility is not None:
+            loss, loss_slope = self.feasibility.loss_with_gradient(X)
+            mean, mean_slope = mean - loss, mean_slope - _padded(loss_slope, Z)
         return mean, std, mean_slope, std_slope
 
 

@@ -3,7 +3,7 @@
 Its size depends on the active set only, however long a study runs; everything ever told is in the log.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -15,6 +15,7 @@ import numpy as np
 from ebbtide.gp.arrays import Array, Rows
 from ebbtide.records import Observation, Trial
 from ebbtide.space import Space
+from ebbtide.study.conditions import Conditions
 
 RECENT = 128  # observations from which the sampling interval is estimated
 PAUSES = 4  # how many of the gaps between them may be pauses
@@ -25,34 +26,48 @@ REMEMBERED_ASKS = 1024  # a trial older than this many asks no longer counts as 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Active observations, in the order told: x (unit cube), t (the clock's unit) and y (the objective's unit)."""
+    """Active observations, in the order told: x (unit cube), t (the clock's unit) and y (the objective's unit).
+
+    `c` has the coordinates of their contexts, and `outcomes` the values that are under a constraint, NaN if not told;
+    both have no columns in a study without.
+    """
 
     x: Array
     t: Array
     y: Array
+    c: Array
+    outcomes: Array
 
     def __len__(self) -> int:
         return len(self.t)
 
     def take(self, rows: Rows) -> "Dataset":
-        return Dataset(self.x[rows], self.t[rows], self.y[rows])
+        return Dataset(self.x[rows], self.t[rows], self.y[rows], self.c[rows], self.outcomes[rows])
 
 
 class Table:
     """The rows behind a dataset, each with its line in the history; rows are added and removed."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, context: int = 0, constraints: int = 0) -> None:
         self._n = 0
-        self._columns = (np.empty((16, width)), np.empty(16), np.empty(16), np.empty(16, dtype=np.intp))
+        numbers = (
+            np.empty((16, width)),
+            np.empty(16),
+            np.empty(16),
+            np.empty((16, context)),
+            np.empty((16, constraints)),
+        )
+        self._columns: tuple[np.ndarray[Any, Any], ...] = (*numbers, np.empty(16, dtype=np.intp))
 
     def __len__(self) -> int:
         return self._n
 
-    def append(self, x: Array, t: float, y: float, line: int) -> None:
+    def append(self, *row: Array | float) -> None:
+        """A row of the dataset, and its line."""
         if self._n == len(self._columns[1]):  # double, so that n appends cost O(n)
-            self._columns = tuple(np.concatenate([c, np.empty_like(c)]) for c in self._columns)  # type: ignore[assignment]
-        xs, ts, ys, lines = self._columns
-        xs[self._n], ts[self._n], ys[self._n], lines[self._n] = x, t, y, line
+            self._columns = tuple(np.concatenate([c, np.empty_like(c)]) for c in self._columns)
+        for column, value in zip(self._columns, row, strict=True):
+            column[self._n] = value
         self._n += 1
 
     def keep(self, rows: Rows) -> None:
@@ -62,11 +77,11 @@ class Table:
 
     @property
     def lines(self) -> Rows:
-        return self._columns[3][: self._n].copy()
+        return self._columns[-1][: self._n].copy()
 
     def dataset(self) -> Dataset:
         """A read-only copy: later changes do not affect it, and it cannot change the optimizer."""
-        copies = [column[: self._n].copy() for column in self._columns[:3]]
+        copies = [column[: self._n].copy() for column in self._columns[:-1]]
         for copy in copies:
             copy.flags.writeable = False
         return Dataset(*copies)
@@ -85,10 +100,16 @@ class Checkpoint:
     failures: Sequence[Observation] = ()  # the newest failed evaluations, in the order told
     pending: Sequence[Trial] = ()
     in_force: Mapping[str, Any] | None = None  # the setting handed out or told last
+    contexts: Mapping[int, Observation] = field(default_factory=dict)  # by line: told since the last ask, or before it
+    broken: Mapping[int, int] = field(default_factory=dict)  # how often which constraints were (see Conditions.broken)
 
     @classmethod
     def of(
-        cls, history: Sequence[Observation], pending: Iterable[Trial], in_force: Mapping[str, Any] | None = None
+        cls,
+        history: Sequence[Observation],
+        pending: Iterable[Trial],
+        in_force: Mapping[str, Any] | None = None,
+        conditions: Conditions | None = None,
     ) -> "Checkpoint":
         """The checkpoint of a whole history."""
         times = [observation.time for observation in history if observation.value is not None]
@@ -102,20 +123,25 @@ class Checkpoint:
             failures=[observation for observation in history if observation.failed][-REMEMBERED_FAILURES:],
             pending=tuple(pending),
             in_force=in_force,
+            contexts={line: told for line, told in enumerate(history) if told.context is not None},
+            broken=Counter(bits for bits in map((conditions or Conditions()).broken, history) if bits is not None),
         )
 
 
 class ActiveSet:
     """The active observations and the pending trials. Only the engine writes to it; other code just reads."""
 
-    def __init__(self, space: Space, checkpoint: Checkpoint | None = None) -> None:
+    def __init__(
+        self, space: Space, checkpoint: Checkpoint | None = None, conditions: Conditions | None = None
+    ) -> None:
         start = checkpoint or Checkpoint()
-        self.space = space
+        self.space, self.conditions = space, conditions or Conditions()
         self.told = start.told  # lines of the history
         self.values_told = start.values_told  # those of them that did not fail
         self.pending: dict[str, Trial] = {}
         self.in_force: Mapping[str, Any] | None = None  # the setting handed out or told last
-        self._active = Table(space.width)
+        self.broken = Counter(start.broken)  # how often which constraints were broken (see Conditions.broken)
+        self._active = Table(space.width, self.conditions.width, len(self.conditions.constraints))
         self._recent_times: deque[float] = deque(start.recent_times, maxlen=RECENT)
         self._first, self._last = start.first, start.last
         self._failures: deque[tuple[Array, float]] = deque(maxlen=REMEMBERED_FAILURES)
@@ -177,6 +203,8 @@ class ActiveSet:
             self.settle(observation.trial_id)
         elif observation.params:
             self.in_force = observation.params
+        if (bits := self.conditions.broken(observation)) is not None:
+            self.broken[bits] += 1
         self.told += 1
 
     def _remember(self, failure: Observation) -> None:
@@ -185,7 +213,9 @@ class ActiveSet:
     def _activate(self, line: int, observation: Observation) -> None:
         if observation.value is not None:
             x = self.space.encode(observation.params)
-            self._active.append(x, observation.time, observation.value, line)
+            c = self.conditions.encode(observation.context or {})
+            outcomes = self.conditions.row(observation.constraints)
+            self._active.append(x, observation.time, observation.value, c, outcomes, line)
 
     def remove(self, lines: Sequence[int]) -> None:
         """Remove active rows, given by their lines."""

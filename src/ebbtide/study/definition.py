@@ -12,7 +12,8 @@ from ebbtide.checks import is_whole
 from ebbtide.clock import Clock, SystemClock
 from ebbtide.errors import ConfigurationError, StudyError
 from ebbtide.space import Parameter, Space
-from ebbtide.study import codec
+from ebbtide.study import codec, conditions
+from ebbtide.study.conditions import Conditions
 from ebbtide.study.live import LiveOptions
 
 Direction = Literal["minimize", "maximize"]
@@ -29,11 +30,19 @@ class Definition:
     seed: int
     n_initial: int
     live: LiveOptions = field(default_factory=LiveOptions)
+    conditions: Conditions = field(default_factory=Conditions)
 
     def __post_init__(self) -> None:
         if self.direction not in ("minimize", "maximize"):
             raise ConfigurationError(f'direction={self.direction!r}: choose "minimize" or "maximize"')
         self.algorithm.spatial.check_coordinates(self.space.width)
+        temporal = self.algorithm.temporal
+        if self.conditions.cycles and (temporal is None or temporal.by_step):
+            raise ConfigurationError(
+                f"cycles={dict(self.conditions.cycles)!r}: this algorithm does not read the clock, so nothing can come "
+                'back at its time; choose one that does, such as "tide"'
+            )
+        self.conditions.check(self.space)
         object.__setattr__(self, "seed", checked_count("seed", self.seed))
         object.__setattr__(self, "n_initial", checked_count("n_initial", self.n_initial))
 
@@ -46,6 +55,7 @@ class Definition:
             "seed": self.seed,
             "n_initial": self.n_initial,
             **self.live.to_json(),
+            **(self.conditions.to_json() if self.conditions.given else {}),  # as studies were stored before
         }
 
     @classmethod
@@ -59,6 +69,7 @@ class Definition:
             seed=data["seed"],
             n_initial=data["n_initial"],
             live=LiveOptions.from_json(data),
+            conditions=Conditions.from_json(data),
         )
 
 
@@ -69,11 +80,15 @@ def define(
     clock: Clock | None = None,
     seed: int | None = None,
     n_initial: int | None = None,
-    **live: Any,
+    **more: Any,
 ) -> Definition:
-    """A definition from the user's arguments; without a seed, a random one is drawn. `live` is for LiveOptions."""
+    """A definition from the user's arguments; without a seed, a random one is drawn.
+
+    `more` is for LiveOptions and Conditions.
+    """
     searched = space if isinstance(space, Space) else Space(space)
-    options = LiveOptions.of(searched, **live)
+    around = {word: more.pop(word, None) for word in conditions.WORDS}
+    options = LiveOptions.of(searched, **more)
     # What is asked first is asked instead of points that fill the space.
     usual = len(options.start) or 2 * (searched.dim + 1)
     return Definition(
@@ -84,6 +99,7 @@ def define(
         seed=int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else seed,
         n_initial=usual if n_initial is None else n_initial,
         live=options,
+        conditions=Conditions.of(**around),
     )
 
 

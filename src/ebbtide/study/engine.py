@@ -14,7 +14,7 @@ import numpy as np
 
 from ebbtide.clock import GRACE
 from ebbtide.errors import ConfigurationError, NothingKnownError
-from ebbtide.gp.arrays import Array
+from ebbtide.gp.arrays import Array, Rows
 from ebbtide.gp.linalg import one_blas_thread
 from ebbtide.gp.posterior import Posterior, condition
 from ebbtide.gp.quasirandom import sobol
@@ -24,7 +24,8 @@ from ebbtide.study.active import Checkpoint
 from ebbtide.study.definition import Definition
 from ebbtide.study.knowledge import Knowledge
 from ebbtide.study.model_step import ModelStep
-from ebbtide.study.recommending import recommended, support
+from ebbtide.study.outcomes import feasibility, modelled, safest
+from ebbtide.study.recommending import recommended, support, unless_better
 from ebbtide.study.state import State
 from ebbtide.study.step import Step
 
@@ -45,8 +46,8 @@ class Engine(Knowledge):
 
     # --- ask ----------------------------------------------------------------------------------------------
 
-    def step(self, now: float, until: float = math.inf) -> Step:
-        """What to query next; `until` is the latest time that the query may be for."""
+    def step(self, now: float, until: float = math.inf, context: Array | None = None) -> Step:
+        """What to query next, in this context; `until` is the latest time that the query may be for."""
         number, live = self._state.asks, self.definition.live
         kind = live.kind(number, known=self._active.values_told > 0)
         if (setting := live.setting(number, kind)) is not None:
@@ -54,7 +55,7 @@ class Engine(Knowledge):
         with one_blas_thread():
             if kind == "explore" and self.starting:
                 return self._start()
-            return ModelStep(self, now, until).compute(kind)
+            return ModelStep(self, now, until, context).compute(kind)
 
     @property
     def starting(self) -> bool:
@@ -80,34 +81,47 @@ class Engine(Knowledge):
 
     # --- reads --------------------------------------------------------------------------------------------
 
-    def recommend(self, now: float) -> Recommendation:
-        """A setting that is good now, beyond reasonable doubt; an error as long as nothing is known."""
+    def recommend(self, now: float, context: Array | None = None, current: Params | None = None) -> Recommendation:
+        """A setting that is good now, beyond reasonable doubt; an error as long as nothing is known.
+
+        The `current` setting, if one is given, unless another is better beyond doubt.
+        """
         if not len(self._active):
             raise NothingKnownError("nothing is known yet, because no value was told: ask, measure and tell first")
         with one_blas_thread():
             posterior, z = self._conditioned(now)
-            moment = posterior.at(self.axis.place(now))
-            outlook = self.outlook(moment, z, self.standardization, now)
+            moment = posterior.at(self.axis.place(now), context)
+            constraints = feasibility(self, modelled(self, self._modelled_rows(now)), now, context)
+            outlook = self.outlook(moment, z, self.standardization, now, constraints)
             rng = np.random.default_rng([self.seed, self._state.asks, 1])
             x = recommended(outlook, self.space, rng)
+            if constraints is not None and not constraints.met(x[None])[0]:
+                x = safest(constraints, x, self, posterior.points, rng)
+            if current is not None:
+                x = unless_better(x, self.space.encode(current), outlook, moment)
             params = self.space.decode(x)
             x = self.space.encode(params)
             mean, std = self._in_user_unit(*moment.predict(x[None]))
             failure = 0.0 if outlook.risk is None else float(outlook.risk(x[None])[0])
-            return Recommendation(params, float(mean[0]), float(std[0]), now, support(outlook, x), failure)
+            feasible = 1.0 if constraints is None else math.exp(float(constraints.log_probability(x[None])[0]))
+            return Recommendation(params, float(mean[0]), float(std[0]), now, support(outlook, x), failure, feasible)
 
-    def predict(self, points: Sequence[Params], time: float, now: float) -> tuple[Array, Array]:
+    def predict(
+        self, points: Sequence[Params], time: float, now: float, context: Array | None = None
+    ) -> tuple[Array, Array]:
         """Mean and standard deviation of the objective (without noise) at the given parameters and time."""
         X = np.array([self.space.encode(p) for p in points]).reshape(-1, self.space.width)
         with one_blas_thread():
-            return self._in_user_unit(*self.posterior(now).at(self.axis.place(time)).predict(X))
+            return self._in_user_unit(*self.posterior(now).at(self.axis.place(time), context).predict(X))
 
-    def field(self, points: Sequence[Params], times: Array, now: float) -> tuple[Array, Array]:
+    def field(
+        self, points: Sequence[Params], times: Array, now: float, context: Array | None = None
+    ) -> tuple[Array, Array]:
         """Mean and standard deviation (times × points) of the objective at several times."""
         X = np.array([self.space.encode(p) for p in points]).reshape(-1, self.space.width)
         with one_blas_thread():
             posterior = self.posterior(now)
-            columns = [posterior.at(moment).predict(X) for moment in self.axis.places(times)]
+            columns = [posterior.at(moment, context).predict(X) for moment in self.axis.places(times)]
             mean, std = (np.array(part) for part in zip(*columns, strict=True))
             return self._in_user_unit(mean, std)
 
@@ -134,12 +148,16 @@ class Engine(Knowledge):
         key = (self._state.asks, self._active.told)
         if self._cached is None or self._cached[0] != key:
             model = self.model
-            rows = self.thinned(Step(), np.arange(len(self._active)), now)
-            rows = rows[~self.outlying(rows)]
+            rows = self._modelled_rows(now)
             data = self._active.dataset.take(rows)
             z = self.sign * model.standardized(data.y)
-            self._cached = key, (condition(model.kernel, model.noise, data.x, self.axis.rows(rows), z), z)
+            self._cached = key, (condition(model.kernel, model.noise, self.inputs(data), self.axis.rows(rows), z), z)
         return self._cached[1]
+
+    def _modelled_rows(self, now: float) -> Rows:
+        """The active rows that are modelled."""
+        rows = self.thinned(Step(), np.arange(len(self._active)), now)
+        return rows[~self.outlying(rows)]
 
     def _in_user_unit(self, mean: Array, std: Array) -> tuple[Array, Array]:
         return self.model.standardization.back(self.sign * mean, std)

@@ -4,6 +4,7 @@ import math
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -11,17 +12,20 @@ from ebbtide.clock import FAR
 from ebbtide.gp.arrays import Array, Mask, Rows
 from ebbtide.gp.criterion import relevance
 from ebbtide.gp.inference import Prior, TimeLimits, weak_prior
-from ebbtide.gp.likelihood import Hyperparameters
+from ebbtide.gp.kernels import Cycle, Cyclic, Matern
+from ebbtide.gp.likelihood import Families, Hyperparameters
 from ebbtide.gp.outliers import outliers
 from ebbtide.gp.posterior import Interval, Moment
 from ebbtide.gp.standardization import Standardization
+from ebbtide.parts.feasibility import Feasibility
 from ebbtide.parts.maximization import Bounds
 from ebbtide.parts.outlook import FADING, Moving, Outlook, Risk
 from ebbtide.parts.staleness import WassersteinBudget
 from ebbtide.records import Model, Observation, Trial
 from ebbtide.space import Params
-from ebbtide.study.active import ActiveSet, Checkpoint
+from ebbtide.study.active import ActiveSet, Checkpoint, Dataset
 from ebbtide.study.axis import TimeAxis
+from ebbtide.study.contexts import Completed, complete
 from ebbtide.study.definition import Definition
 from ebbtide.study.log import Ask, Updates
 from ebbtide.study.state import State
@@ -53,7 +57,7 @@ class Knowledge:
         self.definition = definition
         self.space, self.algorithm, self.seed = definition.space, definition.algorithm, definition.seed
         self._state = State()
-        self._active = ActiveSet(self.space)
+        self._active = ActiveSet(self.space, conditions=definition.conditions)
 
     # --- what is known ------------------------------------------------------------------------------------
 
@@ -80,7 +84,9 @@ class Knowledge:
 
     def restore(self, state: State, checkpoint: Checkpoint) -> None:
         """Start from where a log ends: `engine.restore(*log.checkpoint())`."""
-        self._state, self._active = state, ActiveSet(self.space, checkpoint)
+        self._state, self._active = state, ActiveSet(self.space, checkpoint, self.definition.conditions)
+        for line, observation in checkpoint.contexts.items():
+            self._note_context(line, observation)
 
     def apply(self, ask: Ask) -> None:
         """Apply an ask that was recorded."""
@@ -95,9 +101,16 @@ class Knowledge:
 
     def record(self, observation: Observation, reading: float | None = None) -> None:
         """Apply a tell that was recorded, and the clock's reading at that time, if it is known."""
+        self._note_context(self._active.told, observation)
         self._active.record(observation)
         if reading is not None:
             self.note(reading)
+
+    def _note_context(self, line: int, told: Observation) -> None:
+        """Note the context that was told with a line; doing it again changes nothing."""
+        if told.context is not None:
+            known = self._state.measured(told.context, told.filled, (told.time, 1, line))
+            self._state = known.sampling(line, self.definition.conditions.encode(told.context), self.seed)
 
     def note(self, reading: float) -> None:
         """Note a reading of the clock, which may be the latest."""
@@ -105,6 +118,7 @@ class Knowledge:
 
     def learn(self, updates: Updates) -> None:
         """Apply what other processes have recorded."""
+        line = self._active.told
         for observation, reading in updates.tells:
             self.record(replace(observation, removed_at=None), reading)  # the ask that removed it comes below
         told = {observation.trial_id for observation, _ in updates.tells}
@@ -112,6 +126,8 @@ class Knowledge:
             self.apply(ask)
             if ask.trial.id in told:
                 self._active.settle(ask.trial.id)
+        for number, (observation, _) in enumerate(updates.tells, line):
+            self._note_context(number, observation)  # again: the state is now the one that the last ask left behind
         if updates.in_force is not None:
             self._active.in_force = updates.in_force
 
@@ -121,6 +137,25 @@ class Knowledge:
         self._active.pending = {trial.id: trial for trial in pending}
 
     # --- what follows from it -----------------------------------------------------------------------------
+
+    @cached_property
+    def families(self) -> Families:
+        """The kernels of the model: the algorithm's, with the cycles and the context of the study."""
+        temporal, conditions = self.algorithm.temporal, self.definition.conditions
+        if conditions.cycles and temporal is not None:
+            share = 1.0 / (1.0 + len(conditions.cycles))
+            temporal = Cyclic(1.0, temporal, tuple(Cycle(period, share) for period in conditions.cycles.values()))
+        context = None if conditions.context is None else Matern(2.5, (1.0,) * conditions.context.width)
+        return Families(self.algorithm.spatial, temporal, context)
+
+    @property
+    def contexts(self) -> Array | None:
+        """A sample of the contexts that were ever seen; None for a study without."""
+        return None if self.families.context is None or not self._state.contexts else np.array(self._state.contexts)
+
+    def inputs(self, data: Dataset) -> Array:
+        """What the model is a function of, besides time: the coordinates in space, then those of the context."""
+        return data.x if self.families.context is None else np.column_stack([data.x, data.c])
 
     @property
     def axis(self) -> TimeAxis:
@@ -140,7 +175,7 @@ class Knowledge:
     def model(self) -> Model:
         """Kernel, noise, and how y is standardised, as last fitted."""
         z = self.standardization
-        kernel = self.hyper.kernel(self.algorithm.spatial, self.algorithm.temporal)
+        kernel = self.hyper.kernel(*self.families)
         return Model(kernel, self.hyper.noise, z.mean, z.scale, z.power, z.unit)
 
     @property
@@ -172,19 +207,26 @@ class Knowledge:
         data, held = self._active.dataset.take(rows), self._state.standardization
         fitted = self._state.hyper is not None and held.suits(data.y)
         z = (held if fitted else Standardization.by_quartiles(data.y, self.usual_power)).apply(data.y)
-        kernel = self.hyper.kernel(self.algorithm.spatial, self.algorithm.temporal)
+        kernel = self.hyper.kernel(*self.families)
         moments, lines = self.axis.rows(rows), self._active.lines[rows]
-        return outliers(kernel, self.hyper.noise, data.x, moments, z, lines, rescale=not fitted)
+        return outliers(kernel, self.hyper.noise, self.inputs(data), moments, z, lines, rescale=not fitted)
 
     def prior(self) -> Prior:
         limits = None if self.algorithm.temporal is None else self.axis.limits()
-        return weak_prior(self.algorithm.spatial.ard, self.space.width, limits, self.algorithm.inference)
+        families, conditions = self.families, self.definition.conditions
+        return weak_prior(
+            families.spatial.ard,
+            self.space.width,
+            limits,
+            self.algorithm.inference,
+            context=families.context_size,
+            periods=tuple(conditions.cycles.values()) if families.cycles else (),
+        )
 
     def default_hyperparameters(self) -> Hyperparameters:
         """The prior's centre, until there is something to fit."""
         prior = self.prior()
-        drifting = self.algorithm.temporal is not None
-        return Hyperparameters.from_vector(prior.clip(prior.center), ard=self.algorithm.spatial.ard, drifting=drifting)
+        return self.families.hyperparameters(prior.clip(prior.center))
 
     def span_of(self, timescale: float | None) -> float:
         """l_T in the clock's unit; for a model without one, a typical span."""
@@ -193,8 +235,23 @@ class Knowledge:
             return TimeLimits.of(interval, span=0.0).typical
         return timescale * interval if self.axis.by_step else timescale
 
-    def outlook(self, predictor: Moment | Interval, z: Array, unit: Standardization, now: float) -> Outlook:
-        """The posterior, seen with the risk of failure and the cost of moving; `z` are the values in the model."""
+    def completed(self, measured: Params, moment: float) -> Completed:
+        """The context at a moment; what was not measured is taken from the latest measurements within one l_T."""
+        hyper = self._state.hyper
+        span = math.inf if hyper is None else self.span_of(hyper.timescale)
+        return complete(self.definition.conditions, self._state.latest, measured, moment, span)
+
+    def outlook(
+        self,
+        predictor: Moment | Interval,
+        z: Array,
+        unit: Standardization,
+        now: float,
+        constraints: Feasibility | None = None,
+    ) -> Outlook:
+        """The posterior, seen with the risk of failure, the cost of moving and the constraints; `z` are the values in
+        the model.
+        """
         live, risk = self.definition.live, None
         X_failed, t_failed = self._failures(now)
         if live.on_failure != "ignore" and len(t_failed):
@@ -207,7 +264,7 @@ class Knowledge:
             size = unit.unit * unit.scale  # 0 if both are tiny
             cost = min(movement.cost / size, DEAREST) if size > 0.0 else DEAREST
             moving = Moving(self.space.encode(origin), cost)
-        return Outlook(predictor, risk, self._failure_value(z, unit), moving)
+        return Outlook(predictor, risk, self._failure_value(z, unit), moving, constraints)
 
     def _failures(self, now: float) -> tuple[Array, Array]:
         """Coordinates and times of the newest failures, without those from a time when the system clock was wrong."""
@@ -246,7 +303,16 @@ class Knowledge:
         policy, model = self.algorithm.staleness, self.model
         method = policy.method if isinstance(policy, WassersteinBudget) else "bound"
         z = model.standardized(data.y)
-        return relevance(data.x, moments, z, kernel=model.kernel, noise=model.noise, now=present, method=method)
+        return relevance(
+            self.inputs(data),
+            moments,
+            z,
+            kernel=model.kernel,
+            noise=model.noise,
+            now=present,
+            method=method,
+            contexts=self.contexts,
+        )
 
     def thinned(self, step: Step, rows: Rows, now: float) -> Rows:
         """The rows to model. Fitting far more rows than may stay would take minutes: blocks are removed before it."""

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from ebbtide.records import Observation, Trial
 from ebbtide.study.active import Checkpoint
+from ebbtide.study.conditions import Conditions
 from ebbtide.study.state import State
 
 
@@ -82,7 +83,8 @@ class Log(Protocol):
 class MemoryLog:
     """The log of an optimizer without storage."""
 
-    def __init__(self) -> None:
+    def __init__(self, conditions: Conditions | None = None) -> None:
+        self._conditions = conditions or Conditions()
         self._state = State()
         self._trials: dict[str, Trial] = {}  # every trial asked for
         self._pending: dict[str, Trial] = {}
@@ -117,7 +119,8 @@ class MemoryLog:
             self._keys[observation.key] = line
 
     def checkpoint(self) -> tuple[State, Checkpoint]:
-        return self._state, Checkpoint.of(self._history, self._pending.values(), self._in_force)
+        pending = self._pending.values()
+        return self._state, Checkpoint.of(self._history, pending, self._in_force, self._conditions)
 
     def updates(self, asks: int, told: int) -> Updates:
         return Updates()
@@ -156,19 +159,21 @@ class MemoryLog:
         pass
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "MemoryLog":
+    def from_json(cls, data: Mapping[str, Any], conditions: Conditions | None = None) -> "MemoryLog":
         """The log in a snapshot."""
-        log = cls()
+        log = cls(conditions)
         log._state = State.from_json(data["state"])
-        times = data.get("trials", {})  # missing in the oldest snapshots
+        trials = data.get("trials", {})  # missing in the oldest snapshots
         for row in data["history"]:
-            observation = Observation(*row)
+            observation = _observation(row)
             log._append(observation)
             if (number := observation.trial_id) is not None:
-                time, expires = times.get(number, (observation.time, None))
-                log._trials[number] = Trial(number, observation.params, time, expires, observation.kind or "explore")
-        log._pending = {trial["id"]: Trial(**trial) for trial in data["pending"]}
-        log._trials |= log._pending
+                time, expires, *around = trials.get(number, (observation.time, None))
+                kind = observation.kind or "explore"
+                log._trials[number] = _trial(number, observation.params, time, expires, kind, *around)
+        log._pending = {trial["id"]: _trial(**trial) for trial in data["pending"]}
+        trials_by_id = log._trials | log._pending
+        log._trials = {number: trials_by_id[number] for number in sorted(trials_by_id, key=lambda n: (len(n), n))}
         log._in_force = data.get("in_force")
         return log
 
@@ -176,15 +181,39 @@ class MemoryLog:
 def to_json(log: Log) -> dict[str, Any]:
     """A log as a snapshot holds it."""
     history = log.history()
-    told = {observation.trial_id: observation for observation in history}
+    times = {observation.trial_id: observation.time for observation in history}
     return {
-        "history": [list(astuple(observation)) for observation in history],
-        "pending": [asdict(trial) for trial in log.pending()],
+        "history": [_row(observation) for observation in history],
+        "pending": [_fields(trial) for trial in log.pending()],
         "in_force": log.in_force(),
-        # Only what the history does not hold: trials told for another time than their own, or asked with a lease.
+        # Only what the history does not hold: trials told for another time than their own, or asked with a lease or a
+        # context.
         "trials": {
-            trial.id: [trial.time, trial.expires]
+            trial.id: [trial.time, trial.expires] + ([] if trial.context is None else [trial.context, trial.filled])
             for trial in log.trials()
-            if trial.id in told and (trial.time, trial.expires) != (told[trial.id].time, None)
+            if trial.id in times and (trial.time, trial.expires, trial.context) != (times[trial.id], None, None)
         },
     }
+
+
+# Studies without conditions are saved as they were before there were any: without the last fields.
+
+
+def _row(told: Observation) -> list[Any]:
+    row = list(astuple(told))
+    return row[:-3] if told.context is None and told.constraints is None else row
+
+
+def _observation(row: Sequence[Any]) -> Observation:
+    told = Observation(*row)
+    return replace(told, filled=tuple(told.filled))
+
+
+def _fields(trial: Trial) -> dict[str, Any]:
+    fields = asdict(trial)
+    return {key: fields[key] for key in fields if trial.context is not None or key not in ("context", "filled")}
+
+
+def _trial(*fields: Any, **named: Any) -> Trial:
+    trial = Trial(*fields, **named)
+    return replace(trial, filled=tuple(trial.filled))

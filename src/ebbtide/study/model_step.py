@@ -2,6 +2,8 @@
 
 import math
 import warnings
+from collections.abc import Mapping
+from dataclasses import replace
 from itertools import islice
 from statistics import median
 from typing import Any
@@ -17,11 +19,12 @@ from ebbtide.gp.posterior import Interval, Moment, Posterior, condition
 from ebbtide.gp.standardization import Standardization, chosen_power, is_positive
 from ebbtide.parts.maximization import maximize, maximize_over
 from ebbtide.parts.outlook import Outlook
-from ebbtide.parts.staleness import View
+from ebbtide.parts.staleness import Verdict, View, WassersteinBudget
 from ebbtide.parts.timing import Occasion
-from ebbtide.records import Kind
+from ebbtide.records import Kind, Trial
 from ebbtide.study.active import Dataset
 from ebbtide.study.knowledge import Knowledge
+from ebbtide.study.outcomes import Outcome, feasibility, level, modelled, safest
 from ebbtide.study.recommending import recommended
 from ebbtide.study.step import Step, checked_memory, checked_verdict
 
@@ -34,22 +37,28 @@ PATIENCE = 10  # observations made after a clock went back, before those from it
 class ModelStep:
     """One ask of the model, computed from what is known, at the time `now`."""
 
-    def __init__(self, known: Knowledge, now: float, until: float) -> None:
-        self.known, self.now, self.until = known, now, until
+    def __init__(self, known: Knowledge, now: float, until: float, context: Array | None = None) -> None:
+        self.known, self.now, self.until, self.context = known, now, until, context
         self.space, self.algorithm = known.space, known.algorithm
         self.state, self.active = known.state, known.active
         self.rng = np.random.default_rng([known.seed, known.state.asks])
         self.step = Step()
+        self.outcomes: list[Outcome] = []
 
     def compute(self, kind: Kind = "explore") -> Step:
         """Fit, forget, condition, acquire."""
         self.step.kind = kind
         rows = self._without_outliers(self.known.thinned(self.step, self._dated_before(), self.now))
-        posterior = self._forget(rows, self._fit(rows))
+        posterior = self._fit(rows)
+        self.outcomes = modelled(self.known, rows, self.rng)
+        posterior = self._forget(rows, posterior)
         if kind == "hold":
             self._hold(posterior)
         else:
             self._acquire(posterior)
+        if self.outcomes:
+            self.step.outcomes = {outcome.name: outcome.to_json() for outcome in self.outcomes}
+            self.step.level = level(self.known)
         return self.step
 
     def _without_outliers(self, rows: Rows) -> Rows:
@@ -72,10 +81,10 @@ class ModelStep:
             # After a reset, keep the hyperparameters fitted last, and the scale that they were fitted on.
             kept = held is not None and self.state.standardization.suits(data.y)
             self._standardize(data.y, self.state.standardization if kept else self._standardization(data.y))
-            kernel = start.kernel(self.algorithm.spatial, self.algorithm.temporal)
-            return condition(kernel, start.noise, data.x, moments, self.step.z)
+            kernel = start.kernel(*self.known.families)
+            return condition(kernel, start.noise, self.known.inputs(data), moments, self.step.z)
         standardization = self._standardization(data.y)
-        search = held is None or self.state.asks % SEARCH_EVERY == 0
+        search = held is None or self._searching
         search |= standardization.power != self.state.standardization.power
         fitted = self._fitted(start, data, moments, standardization, search=search)
         if search and self.algorithm.transform == "auto" and is_positive(data.y):
@@ -87,16 +96,21 @@ class ModelStep:
         self.step.guards += fitted.guards
         return fitted.posterior
 
+    @property
+    def _searching(self) -> bool:
+        """Whether this ask searches for hyperparameters from scratch."""
+        return self.state.asks % SEARCH_EVERY == 0
+
     def _fitted(
         self, start: Hyperparameters, data: Dataset, moments: Array, standardization: Standardization, *, search: bool
     ) -> Fit:
-        families = (self.algorithm.spatial, self.algorithm.temporal)
+        families, X = self.known.families, self.known.inputs(data)
         if self.algorithm.mean == "weighted":
             z = standardization.apply(data.y)
-            center = weighted_mean(start.kernel(*families), start.noise, data.x, moments, z)
+            center = weighted_mean(start.kernel(*families), start.noise, X, moments, z)
             standardization = standardization.around(center)
         self._standardize(data.y, standardization)
-        return fit(families, start, (data.x, moments, self.step.z), self.known.prior(), search=search, rng=self.rng)
+        return fit(families, start, (X, moments, self.step.z), self.known.prior(), search=search, rng=self.rng)
 
     def _standardize(self, y: Array, standardization: Standardization) -> None:
         self.step.standardization = standardization
@@ -119,23 +133,46 @@ class ModelStep:
         """Remove what the staleness policy selects (lines 9-20 and 24)."""
         if len(posterior) == 0 or self._behind().any():
             return posterior
-        view = View(
-            posterior,
-            z=self.step.z,
-            t=self.active.dataset.t[rows],
-            index=self.active.lines[rows],
-            told=self.active.told,
-            now=self.now,
-            state=dict(self.state.policy),
-            rng=self.rng,
-            inference=self.algorithm.inference,
-        )
-        verdict = self.algorithm.staleness.review(view)
+        policy = self.algorithm.staleness
+        verdict = policy.review(self._view(posterior, self.step.z, rows, self.state.policy))
+        if self.outcomes and isinstance(policy, WassersteinBudget):
+            verdict = self._agreed(policy, verdict, rows)
         gone, scores = checked_verdict(verdict, len(rows))
         self.step.policy = checked_memory(verdict.state, "staleness policy")
         self.step.guards += verdict.guards
         self.step.remove(rows[gone], scores)
+        self.outcomes = [outcome.without(rows[gone]) for outcome in self.outcomes]
         return posterior.without(gone)
+
+    def _view(self, posterior: Posterior, z: Array, rows: Rows, memory: Mapping[str, float]) -> View:
+        """What the staleness policy sees of a model of these rows."""
+        return View(
+            posterior,
+            z=z,
+            t=self.active.dataset.t[rows],
+            index=self.active.lines[rows],
+            told=self.active.told,
+            now=self.now,
+            state=dict(memory),
+            rng=self.rng,
+            inference=self.algorithm.inference,
+            contexts=self.known.contexts,
+        )
+
+    def _agreed(self, policy: WassersteinBudget, verdict: Verdict, rows: Rows) -> Verdict:
+        """An observation goes when the objective and every constrained value that needs it can pay for it."""
+        verdicts = [policy.review(self._view(o.posterior, o.excess, o.rows, o.policy)) for o in self.outcomes]
+        pairs = list(zip(self.outcomes, verdicts, strict=True))
+        needed = {row for o, v in pairs for row in set(o.rows.tolist()) - set(o.rows[list(v.rows)].tolist())}
+        wanted = [number for number in verdict.rows if rows[number] in needed]
+        must_go = max(0, len(rows) - len(verdict.rows) + len(wanted) - policy.capacity)
+        verdict = policy.sparing(verdict, wanted[must_go:])
+        gone = set(rows[list(verdict.rows)].tolist())
+        self.outcomes = [
+            replace(o, policy=dict(policy.sparing(v, [n for n in v.rows if o.rows[n] not in gone]).state))
+            for o, v in pairs
+        ]
+        return verdict
 
     def _acquire(self, posterior: Posterior) -> None:
         """Maximize the acquisition at the time of the query (line 5), or over all times that the timing allows."""
@@ -145,25 +182,33 @@ class ModelStep:
         earliest, latest = self._window(landing)
         acquisition = self.algorithm.acquisition
         if latest > earliest and self.known.axis.is_clock:
-            interval = posterior.during(earliest, latest)
+            interval = posterior.during(earliest, latest, self.context)
             outlook = self._outlook(interval, earliest)
             self.step.x, share = maximize_over(acquisition, outlook, self.space, self.rng, n, bounds=bounds)
             chosen = float(interval.time(np.array(share)))
         else:
             chosen = earliest  # for a model that does not see the clock, all times are equally good
-            outlook = self._outlook(posterior.at(self.known.axis.place(chosen)), chosen)
+            outlook = self._outlook(posterior.at(self.known.axis.place(chosen), self.context), chosen)
             self.step.x = maximize(acquisition, outlook, self.space, self.rng, n, bounds=bounds)
+        self._stay_feasible(outlook)
         self.step.wait = chosen if chosen > landing else None
 
     def _hold(self, posterior: Posterior) -> None:
         """Keep a setting in force that is good beyond reasonable doubt."""
         landing = self.now + median(self.state.responses or [0.0])
-        outlook = self._outlook(posterior.at(self.known.axis.place(landing)), landing)
+        outlook = self._outlook(posterior.at(self.known.axis.place(landing), self.context), landing)
         self.step.x = recommended(outlook, self.space, self.rng, bounds=self.known.bounds)
+        self._stay_feasible(outlook)
+
+    def _stay_feasible(self, outlook: Outlook) -> None:
+        """If no setting in sight is likely enough to meet the constraints, take the safest one known."""
+        if outlook.feasibility is not None and not outlook.feasibility.met(self.step.x[None])[0]:
+            self.step.x = safest(outlook.feasibility, self.step.x, self.known, outlook.posterior.points, self.rng)
 
     def _outlook(self, predictor: Moment | Interval, time: float) -> Outlook:
         unit = self.step.standardization or self.state.standardization
-        return self.known.outlook(predictor, self.step.z, unit, time)
+        constraints = feasibility(self.known, self.outcomes, time, self.context)
+        return self.known.outlook(predictor, self.step.z, unit, time, constraints)
 
     def _believing_pending(self, posterior: Posterior) -> Posterior:
         """Treat pending trials as if they had been told the posterior mean, until their leases (one l_T) end."""
@@ -173,7 +218,14 @@ class ModelStep:
         if not pending:
             return posterior
         X = np.array([self.space.encode(p.params) for p in pending])
+        if self.context is not None:
+            X = np.column_stack([X, [self._context_of(p) for p in pending]])
         return posterior.believing(X, np.array([self.known.axis.place(p.time) for p in pending]))
+
+    def _context_of(self, trial: Trial) -> Array | None:
+        """The context that a trial was asked in; without one, the present one."""
+        given = self.known.definition.conditions
+        return self.context if trial.context is None else given.encode(trial.context)
 
     def _window(self, landing: float) -> tuple[float, float]:
         """The times from which the timing lets the acquisition choose."""

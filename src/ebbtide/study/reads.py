@@ -1,13 +1,12 @@
 """What can be read of a study at any time, without a model being computed."""
 
-from dataclasses import replace
 from statistics import median
 from typing import Any
 
 import numpy as np
 
 from ebbtide.gp.arrays import Mask
-from ebbtide.records import Model, Observation, Trial
+from ebbtide.records import Model, Observation, Trial, Violations, copied
 from ebbtide.study.active import Dataset
 from ebbtide.study.advice import advice
 from ebbtide.study.engine import Engine
@@ -23,7 +22,7 @@ class StudyReads:
 
     @property
     def dataset(self) -> Dataset:
-        """The active observations: `.x` (unit cube), `.t`, `.y`."""
+        """The active observations: `.x` (unit cube), `.t`, `.y`; `.c` and `.outcomes`, if there is a context, …"""
         return self._engine.active.dataset
 
     @property
@@ -49,7 +48,7 @@ class StudyReads:
     @property
     def pending_trials(self) -> list[Trial]:
         """These trials, in the order asked."""
-        return [replace(trial, params=dict(trial.params)) for trial in self._engine.active.pending.values()]
+        return [copied(trial) for trial in self._engine.active.pending.values()]
 
     @property
     def response(self) -> float | None:
@@ -80,6 +79,11 @@ class StudyReads:
         if defined.live.baseline is None:
             return None
         return gain(self._log.baseline_and_holds(COMPARED, AROUND), defined.direction)
+
+    @property
+    def violations(self) -> Violations | None:
+        """How often asks broke a constraint, over the whole history; None for a study without constraints."""
+        return self._engine.definition.conditions.violations(self._engine.active.broken)
 
     @property
     def warnings(self) -> list[str]:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from ebbtide.gp.arrays import Array
+from ebbtide.gp.posterior import Moment
 from ebbtide.parts.acquisition import LowerBound
 from ebbtide.parts.maximization import Bounds, maximize
 from ebbtide.parts.outlook import Outlook
@@ -15,7 +16,7 @@ MEASURED = 64  # measured settings that are considered, those with the best pred
 def recommended(outlook: Outlook, space: Space, rng: np.random.Generator, *, bounds: Bounds | None = None) -> Array:
     """The setting with the largest lower bound of what to expect; not where failures are likely."""
     acquisition = LowerBound(DOUBT)
-    measured = outlook.posterior.X
+    measured = outlook.posterior.points
     near = measured[np.argsort(-outlook.predict(measured)[0], kind="stable")[:MEASURED]] if len(measured) else measured
     x = maximize(acquisition, outlook, space, rng, len(measured), bounds=bounds, near=near)
     if outlook.risk is None or not outlook.risk.likely(x[None])[0]:
@@ -27,6 +28,14 @@ def recommended(outlook: Outlook, space: Space, rng: np.random.Generator, *, bou
     mean, std = outlook.predict(near)
     best: Array = near[int(np.argmax(mean - DOUBT * std))]
     return best
+
+
+def unless_better(x: Array, current: Array, outlook: Outlook, moment: Moment) -> Array:
+    """The current setting, unless x is better beyond doubt, or an evaluation of the current one probably fails."""
+    if outlook.risk is not None and outlook.risk.likely(current[None])[0]:
+        return x
+    mean = outlook.predict(np.array([x, current]))[0]
+    return x if mean[0] - mean[1] > DOUBT * moment.deviation_of_difference(x, current) else current
 
 
 def support(outlook: Outlook, x: Array) -> float:

@@ -14,6 +14,7 @@ from typing import Any
 from ebbtide.algorithms import Algorithm
 from ebbtide.errors import EbbtideError, SnapshotError
 from ebbtide.files import write_atomically
+from ebbtide.study import conditions
 from ebbtide.study import log as logs
 from ebbtide.study import snapshot_checks as checks
 from ebbtide.study.definition import Definition
@@ -21,7 +22,8 @@ from ebbtide.study.engine import Engine
 from ebbtide.study.log import Log, MemoryLog
 from ebbtide.study.state import State
 
-FORMAT, VERSION = "ebbtide-snapshot", 1
+FORMAT, VERSION = "ebbtide-snapshot", 2
+PLAIN = 1  # the version of a study without conditions (context, cycles, constraints), which is as it was before
 # What reading a damaged file may raise.
 DAMAGE = (EbbtideError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
@@ -52,7 +54,7 @@ def rebuild(payload: Mapping[str, Any], algorithm: Algorithm | None = None) -> t
         state = State.from_json(payload["state"])
         checks.check_state(state, definition)
     with checks.reading("log"):
-        log = MemoryLog.from_json(payload)
+        log = MemoryLog.from_json(payload, definition.conditions)
         checks.check_observations(log.history(), definition, state.asks)
         checks.check_trials(log.trials(), definition, state.asks)
         checks.check_in_force(log.in_force(), definition)
@@ -64,7 +66,8 @@ def rebuild(payload: Mapping[str, Any], algorithm: Algorithm | None = None) -> t
 def write(path: str | os.PathLike[str], payload: Mapping[str, Any]) -> None:
     """Replace the file at `path`; it is on the disk when this returns."""
     body = _canonical(payload)
-    document = {"format": FORMAT, "version": VERSION, "sha256": _digest(body), "payload": payload}
+    version = VERSION if conditions.WORDS[0] in payload else PLAIN
+    document = {"format": FORMAT, "version": version, "sha256": _digest(body), "payload": payload}
     write_atomically(path, json.dumps(document, allow_nan=False), durable=True)
 
 

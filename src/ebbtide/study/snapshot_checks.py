@@ -17,8 +17,10 @@ from ebbtide.guards import MEANING
 from ebbtide.parts.staleness import EventTriggeredReset, PeriodicReset, WassersteinBudget
 from ebbtide.parts.timing import WithinHorizon
 from ebbtide.records import Kind, Observation, Trial
+from ebbtide.study.conditions import Conditions
+from ebbtide.study.contexts import SAMPLE
 from ebbtide.study.definition import Definition
-from ebbtide.study.state import State
+from ebbtide.study.state import State, tuples
 
 MOST = 2**53  # whole numbers up to here are floats, too
 
@@ -64,6 +66,34 @@ def check_state(state: State, definition: Definition) -> None:
     guards = state.guards
     _require(isinstance(guards, dict) and set(guards) <= set(MEANING), "guards", guards)
     _require(all(map(_is_count, guards.values())), "guards", guards)
+    _check_contexts(state, definition.conditions)
+    _require(isinstance(state.outcomes, dict), "outcomes", state.outcomes)
+    _require(set(state.outcomes) <= set(definition.conditions.constraints), "outcomes", state.outcomes)
+    for name, outcome in state.outcomes.items():
+        _check_outcome(f"outcomes[{brief(name)}]", outcome, definition)
+    _check_memory("level", state.level, {"odds": _is_number, "kept": _is_count, "broken": _is_count})
+
+
+def _check_outcome(place: str, outcome: Any, definition: Definition) -> None:
+    """The model of a value under a constraint."""
+    _require(isinstance(outcome, dict) and set(outcome) == {"hyper", "unit", "policy"}, place, outcome)
+    _require(_is_scale(outcome["unit"]), f"the unit of {place}", outcome["unit"])
+    _check_memory(place, outcome["policy"], _remembered(definition.algorithm.staleness))
+    if outcome["hyper"] is not None:
+        _check_hyper(Hyperparameters(**{name: tuples(value) for name, value in outcome["hyper"].items()}), definition)
+
+
+def _check_contexts(state: State, conditions: Conditions) -> None:
+    lines, rows = state.context_lines, state.contexts
+    _require(isinstance(lines, list) and all(map(_is_count, lines)) and len(lines) <= SAMPLE, "context_lines", lines)
+    _require(isinstance(rows, list) and len(rows) == len(lines), "contexts", rows)
+    for row in rows:
+        _require(isinstance(row, list) and len(row) == conditions.width, "a row of contexts", row)
+        _require(all(map(_is_number, row)), "a row of contexts", row)
+    for name, latest in state.latest.items():
+        _require(isinstance(latest, list) and len(latest) == 4, "latest", latest)
+        _require(_is_time(latest[0]) and latest[1] in (0, 1) and _is_count(latest[2]), "latest", latest)
+        _check_context(conditions, "latest", {name: latest[3]}, complete=False)
 
 
 def check_observations(history: Iterable[Observation], definition: Definition, asks: int) -> None:
@@ -77,6 +107,12 @@ def check_observations(history: Iterable[Observation], definition: Definition, a
         for name in ("value", "removed_at", "relevance"):
             found = getattr(told, name)
             _require(found is None or _is_number(found), f"{name} in {place}", found)
+        _check_context(definition.conditions, place, told.context, complete=told.value is not None)
+        _check_filled(place, told)
+        try:
+            definition.conditions.outcomes(told.constraints)
+        except EbbtideError as error:
+            raise ValueError(f"{place}: {error}") from None
         _require(told.value is None or not told.abandoned, f"the value of what was abandoned in {place}", told.value)
         _require(told.kind is None or told.kind in get_args(Kind), f"kind in {place}", told.kind)
         _require(told.key is None or isinstance(told.key, str), f"key in {place}", told.key)
@@ -95,11 +131,27 @@ def check_trials(trials: Iterable[Trial], definition: Definition, asks: int) -> 
         _require(_is_time(trial.time), f"the time of {place}", trial.time)
         _require(trial.expires is None or _is_number(trial.expires), f"expires of {place}", trial.expires)
         _require(trial.kind in get_args(Kind), f"kind of {place}", trial.kind)
+        _check_context(definition.conditions, place, trial.context, complete=False)
+        _check_filled(place, trial)
 
 
 def check_in_force(params: Any, definition: Definition) -> None:
     if params is not None:
         _check_params(definition, "in_force", params)
+
+
+def _check_context(conditions: Conditions, place: str, context: Any, *, complete: bool) -> None:
+    """What was measured fits the context; a complete one has all of its variables."""
+    try:
+        conditions.measured(context)
+        if complete and conditions.context is not None:
+            conditions.check_complete(context)
+    except EbbtideError as error:
+        raise ValueError(f"{place}: {error}") from None
+
+
+def _check_filled(place: str, record: Trial | Observation) -> None:
+    _require(set(record.filled) <= set(record.context or {}), f"filled in {place}", record.filled)
 
 
 def _check_params(definition: Definition, place: str, params: Any) -> None:
@@ -116,8 +168,15 @@ def _check_hyper(hyper: Hyperparameters, definition: Definition) -> None:
     _require(isinstance(lengthscale, tuple) == ard, "hyper.lengthscale", lengthscale)
     scales = lengthscale if isinstance(lengthscale, tuple) else (lengthscale,)
     _require(len(scales) == (definition.space.width if ard else 1), "hyper.lengthscale", lengthscale)
-    for number in (hyper.scale, hyper.noise, *scales, *([] if hyper.timescale is None else [hyper.timescale])):
+    conditions = definition.conditions
+    _require(len(hyper.context) == conditions.width, "hyper.context", hyper.context)
+    _require(len(hyper.cycles) == len(conditions.cycles), "hyper.cycles", hyper.cycles)
+    _require(all(len(cycle) == 3 for cycle in hyper.cycles), "hyper.cycles", hyper.cycles)
+    others = [*hyper.context, *(number for cycle in hyper.cycles for number in cycle)]
+    timescale = [] if hyper.timescale is None else [hyper.timescale]
+    for number in (hyper.scale, hyper.noise, *scales, *timescale, *others):
         _require(_is_scale(number), "a hyperparameter", number)
+    _require(sum(cycle[0] for cycle in hyper.cycles) < 1.0, "hyper.cycles", hyper.cycles)
 
 
 def _check_memory(place: str, memory: Any, known: Mapping[str, Test] | None) -> None:

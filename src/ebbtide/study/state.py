@@ -5,12 +5,18 @@ uninterrupted one would have asked.
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ebbtide.gp.arrays import Array
 from ebbtide.gp.likelihood import Hyperparameters
 from ebbtide.gp.standardization import Standardization
+from ebbtide.study import contexts
+
+# Fields that stored states did not always have; they are left out while they are empty.
+ADDED = ("contexts", "context_lines", "latest", "outcomes", "level")
+ADDED_HYPERPARAMETERS = ("context", "cycles")
 
 
 @dataclass(frozen=True)
@@ -26,14 +32,34 @@ class State:
     responses: list[float] = field(default_factory=list)  # the last few, in the clock's unit
     behind_since: int | None = None  # lines of history when the clock was first seen behind the newest observation
     guards: dict[str, int] = field(default_factory=dict)
+    contexts: list[list[float]] = field(default_factory=list)  # a sample of all that were told, as coordinates
+    context_lines: list[int] = field(default_factory=list)  # where they are in the history
+    latest: dict[str, Any] = field(default_factory=dict)  # measurement of each variable of the context
+    outcomes: dict[str, Any] = field(default_factory=dict)  # by constraint: what the model knows about its value
+    level: dict[str, float] = field(default_factory=dict)  # required of a setting, and the counts that it follows from
 
     def noting(self, reading: float) -> "State":
         """The same state after a reading of the clock, which may be the latest."""
         latest = reading if self.latest_reading is None else max(self.latest_reading, reading)
         return dataclasses.replace(self, latest_reading=latest)
 
+    def measured(self, context: Mapping[str, Any], filled: Sequence[str], when: Sequence[float]) -> "State":
+        """The same state after a context was measured: at a time; told (1) or asked with (0), under a number."""
+        return dataclasses.replace(self, latest=contexts.updated(self.latest, context, filled, when))
+
+    def sampling(self, line: int, context: Array, seed: int) -> "State":
+        """The same state after a context was told, which may become a part of the sample."""
+        lines, rows = contexts.sampled(self.context_lines, self.contexts, line, context, seed)
+        return dataclasses.replace(self, context_lines=lines, contexts=rows)
+
     def to_json(self) -> dict[str, Any]:
         data = dataclasses.asdict(self)
+        for name in ADDED:
+            if data[name] in ([], {}, None):
+                del data[name]
+        for name in ADDED_HYPERPARAMETERS:
+            if data["hyper"] is not None and not data["hyper"].get(name, True):
+                del data["hyper"][name]
         if self.standardization.power == 1.0:  # as studies were stored before values could be transformed
             data["standardization"] = {"mean": self.standardization.mean, "scale": self.standardization.scale}
         return data
@@ -42,8 +68,11 @@ class State:
     def from_json(cls, data: Mapping[str, Any]) -> "State":
         fields = dict(data)
         if fields["hyper"] is not None:
-            lengthscale = fields["hyper"]["lengthscale"]
-            lengthscale = tuple(lengthscale) if isinstance(lengthscale, list) else lengthscale
-            fields["hyper"] = Hyperparameters(**{**fields["hyper"], "lengthscale": lengthscale})
+            fields["hyper"] = Hyperparameters(**{name: tuples(value) for name, value in fields["hyper"].items()})
         fields["standardization"] = Standardization(**fields["standardization"])
         return cls(**fields)
+
+
+def tuples(value: Any) -> Any:
+    """Tuples instead of the lists of JSON."""
+    return tuple(map(tuples, value)) if isinstance(value, list) else value

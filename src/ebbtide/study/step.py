@@ -36,6 +36,8 @@ class Step:
     behind_since: int | None = None
     clock_was_wrong: bool = False  # when the latest reading was noted, which is therefore forgotten
     guards: tuple[Guard, ...] = ()
+    outcomes: dict[str, Any] | None = None  # models of the values under a constraint
+    level: dict[str, float] | None = None
     rows: list[int] = field(default_factory=list)
     scores: list[float | None] = field(default_factory=list)
 
@@ -58,6 +60,9 @@ class Step:
             timing=state.timing if self.timing is None else self.timing,
             behind_since=self.behind_since,
             guards=guards,
+            outcomes=state.outcomes if self.outcomes is None else self.outcomes,
+            level=state.level if self.level is None else self.level,
+            latest={} if "clock_went_back" in self.guards else state.latest,
             responses=[*state.responses, max(0.0, landed - now)][-RESPONSES:],
         ).noting(landed)
 

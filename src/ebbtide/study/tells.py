@@ -1,17 +1,19 @@
 """Checks of a tell: its value, time and key, and whether it was told before."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ebbtide.checks import as_finite, is_text, is_whole
 from ebbtide.clock import GRACE, LARGEST_TIME, YEAR_2000, is_far_ahead
 from ebbtide.errors import ObservationError, TrialError
-from ebbtide.records import Observation, Trial
+from ebbtide.records import Observation, Trial, copied
+from ebbtide.space import Params
 from ebbtide.study.engine import Engine
 from ebbtide.study.log import Log
 
 MAX_KEY = 200  # characters of an idempotency key
+WARNS = 4  # functions up from where a warning is raised is who called `Optimizer.tell`
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,8 @@ class Tell:
     time: float | None
     key: str | None
     system_clock: bool
+    measured: Params = field(default_factory=dict)  # of the context
+    constraints: dict[str, float] | None = None
 
     def observation(self, engine: Engine, log: Log, now: float) -> Observation | None:
         """The observation to record, checked; None if it was told before."""
@@ -32,7 +36,7 @@ class Tell:
             params = engine.space.check(self.subject)
             if self._told_under_key(log, None, params):
                 return None
-            return Observation(params, moment, self.outcome, key=self.key, abandoned=self.abandoned)
+            return self._around(engine, None, Observation(params, moment, self.outcome))
         trial = self.subject
         if self._told_under_key(log, trial.id, trial.params):
             return None
@@ -43,8 +47,27 @@ class Tell:
                 return None
         if self.time is None:
             moment = self._moment_of(asked, now, max(now, engine.latest_reading))
-        return Observation(
-            asked.params, moment, self.outcome, trial.id, key=self.key, abandoned=self.abandoned, kind=asked.kind
+        told = Observation(asked.params, moment, self.outcome, trial.id, kind=asked.kind)
+        return self._around(engine, asked, told)
+
+    def _around(self, engine: Engine, asked: Trial | None, told: Observation) -> Observation:
+        """The observation with what was measured beside its value. What was not is as it was for the trial, or as it
+        was measured last. Without a value, it may be unknown, and nobody needs to hear of it.
+        """
+        told = replace(told, key=self.key, abandoned=self.abandoned, constraints=self.constraints)
+        before = {} if asked is None else asked.context or {}
+        try:
+            completed = engine.completed(before | self.measured, told.time)
+        except ObservationError:
+            if told.value is not None:
+                raise
+            return told
+        if told.value is not None:
+            completed.warn(WARNS)
+        earlier = () if asked is None else asked.filled
+        filled = [name for name in completed.context or {} if name in earlier or name in completed.ages]
+        return replace(
+            told, context=completed.context, filled=tuple(name for name in filled if name not in self.measured)
         )
 
     def _moment_of(self, asked: Trial, now: float, latest: float) -> float:
@@ -62,7 +85,7 @@ class Tell:
     def _told_before(self, log: Log, trial_id: str) -> bool:
         """Whether the same was told before; an error if something else was."""
         earlier = log.observation_of(trial_id)
-        if earlier is not None and (earlier.value, earlier.abandoned) != (self.outcome, self.abandoned):
+        if earlier is not None and not self._is_same(earlier):
             raise TrialError(
                 f"trial {trial_id!r} was told {_shown(earlier)} before and {_shown(self)} now; a trial has one "
                 "value: for another measurement of the same point, tell its parameters: tell(trial.params, value)"
@@ -74,13 +97,19 @@ class Tell:
         earlier = None if self.key is None else log.observation_under(self.key)
         if earlier is None:
             return False
-        outcome = (self.outcome, self.abandoned)
-        if (earlier.trial_id, earlier.params, (earlier.value, earlier.abandoned)) != (trial_id, params, outcome):
+        if (earlier.trial_id, earlier.params) != (trial_id, params) or not self._is_same(earlier):
             raise TrialError(
                 f"under the key {self.key!r}, {earlier.params} was told {_shown(earlier)} before, and {params} is told "
                 f"{_shown(self)} now; a key belongs to one tell: make a new one for each"
             )
         return True
+
+    def _is_same(self, earlier: Observation) -> bool:
+        """Whether what was measured is what was told before."""
+        known = earlier.context or self.measured
+        outcome = (earlier.value, earlier.abandoned, earlier.constraints)
+        same_context = all(known[name] == value for name, value in self.measured.items())
+        return same_context and outcome == (self.outcome, self.abandoned, self.constraints)
 
 
 def checked_value(value: Any, failed: bool, abandoned: bool = False) -> float | None:
@@ -140,7 +169,7 @@ def asked_under(log: Log, trial_id: str | int) -> Trial:
     asked = log.trial(as_id(trial_id))
     if asked is None:
         raise never_asked(trial_id)
-    return replace(asked, params=dict(asked.params))
+    return copied(asked)
 
 
 def never_asked(trial_id: object) -> TrialError:
@@ -159,5 +188,7 @@ def asked_before(log: Log, trial: Trial) -> Trial:
 
 
 def _shown(told: Observation | Tell) -> str:
-    outcome = told.value if isinstance(told, Observation) else told.outcome
-    return "that it was abandoned" if told.abandoned else "that it failed" if outcome is None else repr(outcome)
+    outcome, context = (told.value, told.context) if isinstance(told, Observation) else (told.outcome, told.measured)
+    shown = "that it was abandoned" if told.abandoned else "that it failed" if outcome is None else repr(outcome)
+    beside = {"constraints": told.constraints, "context": context}
+    return shown + "".join(f", {name} {values}" for name, values in beside.items() if values)

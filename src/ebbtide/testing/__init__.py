@@ -63,7 +63,7 @@ def check_timing(timing: Timing) -> None:
 
 
 def check_benchmark(problem: Problem) -> None:
-    """Finite, vectorised, repeatable, and no sampled value exceeds the optimum."""
+    """Finite, vectorised, repeatable, and no sampled value that meets the constraints exceeds the optimum."""
     _run(BENCHMARK_CHECKS, problem)
 
 

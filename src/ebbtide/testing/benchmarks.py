@@ -19,6 +19,11 @@ def _points(problem: Problem, m: int = 512) -> tuple[Array, Array]:
     return problem.from_unit(Z[:, :-1]), Z[:, -1]
 
 
+def _allowed(problem: Problem, X: Array, t: Array | float) -> Array:
+    """The values, −∞ where a constraint is not met."""
+    return np.where(problem.feasible(X, t), problem(X, t), -np.inf)
+
+
 def has_bounds_in_its_own_units(problem: Problem) -> None:
     bounds = np.asarray(problem.bounds)
     expect(bounds.shape == (problem.dim, 2), f"expected bounds of shape ({problem.dim}, 2), got {bounds.shape}")
@@ -54,7 +59,7 @@ def writes_to_nothing_and_repeats_itself(problem: Problem) -> None:
 
 def has_an_optimum_above_every_value(problem: Problem) -> None:
     X, t = _points(problem, 2**13)
-    excess = float((problem(X, t) - problem.optimum(t)).max())
+    excess = float((_allowed(problem, X, t) - problem.optimum(t)).max())
     allowed = TOLERANCE * float(np.ptp(problem.signal))
     expect(excess <= allowed, f"a sampled value is {excess:g} above the optimum; at most {allowed:g} is allowed")
 
@@ -66,7 +71,8 @@ def has_an_optimum_that_is_attained(problem: Problem) -> None:
     axis = np.linspace(0.0, 1.0, 4001 if problem.dim == 1 else 301)
     X = problem.from_unit(np.stack(np.meshgrid(*[axis] * problem.dim), axis=-1).reshape(-1, problem.dim))
     for t in (0.0, 0.31, 0.77, 1.0):
-        gap, allowed = problem.optimum(t) - float(problem(X, t).max()), 5 * TOLERANCE * float(np.ptp(problem.signal))
+        gap = problem.optimum(t) - float(_allowed(problem, X, t).max())
+        allowed = 5 * TOLERANCE * float(np.ptp(problem.signal))
         expect(gap <= allowed, f"at t = {t} the optimum is {gap:g} above the best of a fine grid")
 
 
@@ -77,9 +83,28 @@ def knows_its_noise(problem: Problem) -> None:
     expect(0.8 < problem.noise_std / usual < 1.25, f"noise_std is {problem.noise_std:g}, expected {usual:g} (5 %)")
 
 
+def measures_what_it_names(problem: Problem) -> None:
+    """A context, cycles and constraints, if there are any."""
+    X, t = _points(problem, 64)
+    for moment in map(float, t[:8]):
+        context = problem.context(moment)
+        expect(set(context) == set(problem.context_space), f"context_space and context({moment:g}) differ in names")
+        expect(all(map(math.isfinite, context.values())), f"context({moment:g}) is not finite: {context}")
+    expect(all(0.0 < period <= 1.0 for period in problem.cycles.values()), "a period is not within the run, 0 to 1")
+    outcomes = problem.outcomes(X, t)
+    expect(set(outcomes) == set(problem.constraints), "constraints and outcomes differ in names")
+    expect(all(bool(np.isfinite(values).all()) for values in outcomes.values()), "outcomes are not finite")
+    if problem.constraints:
+        expect(problem.acceptable is not None, "there are constraints, but no acceptable setting is known")
+        known = [(problem.acceptable or {})[name] for name in problem.space]
+        met = problem.feasible(np.tile(known, (len(t), 1)), t)
+        expect(bool(met.all()), "the setting `acceptable` does not meet the constraints at all times")
+
+
 def can_be_run(problem: Problem) -> None:
-    outcome = run(problem, "w-dbo", seed=0, protocol=Protocol(duration=20.0, n_initial=5))
-    lowest = float(outcome.columns["regret"].min())
+    columns = run(problem, "w-dbo", seed=0, protocol=Protocol(duration=20.0, n_initial=5)).columns
+    met = problem.feasible(np.column_stack([columns[name] for name in problem.space]), columns["t"])
+    lowest = float(columns["regret"][met].min(initial=0.0))
     expect(lowest > -TOLERANCE * float(np.ptp(problem.signal)), f"a query's regret is {lowest:g}")
 
 
@@ -91,5 +116,6 @@ BENCHMARK_CHECKS = (
     has_an_optimum_above_every_value,
     has_an_optimum_that_is_attained,
     knows_its_noise,
+    measures_what_it_names,
     can_be_run,
 )

@@ -1,4 +1,8 @@
-"""The covariance of a drifting function: λ · k_S(x, x′) · k_T(t, t′) (Assumption 3.2 of the paper)."""
+"""The covariance of a drifting function: λ · k_S(x, x′) · k_T(t, t′) (Assumption 3.2 of the paper).
+
+What was measured of the surroundings (the context c) multiplies it: λ · k_S · k_C(c, c′) · k_T. Its coordinates are the
+last columns of X.
+"""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -23,7 +27,9 @@ class Kernel(Protocol):
 
 @dataclass(frozen=True)
 class SpaceTimeKernel:
-    """λ · k_S · k_T. Without a temporal part the function does not drift.
+    """λ · k_S · k_T, and k_C if there is a context, with a lengthscale for each of its coordinates.
+
+    Without a temporal part the function does not drift.
 
     >>> from ebbtide.gp.kernels import SquaredExponential
     >>> kernel = SpaceTimeKernel(2.0, SquaredExponential(0.3), SquaredExponential(5.0))
@@ -34,6 +40,7 @@ class SpaceTimeKernel:
     scale: float
     spatial: Stationary
     temporal: Stationary | None = None
+    context: Stationary | None = None
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.scale) and self.scale > 0):
@@ -42,6 +49,15 @@ class SpaceTimeKernel:
             raise ConfigurationError(
                 f"temporal={self.temporal!r}: time has one coordinate, so the temporal kernel takes one lengthscale"
             )
+        if self.context is not None and not self.context.ard:
+            raise ConfigurationError(
+                f"context={self.context!r}: give a lengthscale for each coordinate of the context, as a tuple"
+            )
+
+    def split(self, X: Array) -> tuple[Array, Array]:
+        """The coordinates in space, and those of the context."""
+        width = X.shape[1] - (0 if self.context is None else len(np.atleast_1d(self.context.lengthscale)))
+        return X[:, :width], X[:, width:]
 
     @property
     def timescale(self) -> float | None:
@@ -55,15 +71,21 @@ class SpaceTimeKernel:
             return self._among(X, t)
         X2, t2 = np.atleast_2d(np.asarray(X2, dtype=float)), np.asarray(t2, dtype=float)
         rho_t = None if self.temporal is None else self.temporal.scaled_distance(t[:, None], t2[:, None])
-        return self._covariance(self.spatial.scaled_distance(X, X2), rho_t)
+        if self.context is None:
+            return self._covariance(self.spatial.scaled_distance(X, X2), rho_t)
+        (X, c), (X2, c2) = self.split(X), self.split(X2)
+        return self._covariance(self.spatial.scaled_distance(X, X2), rho_t) * self.context(c, c2)
 
     def _among(self, X: Array, t: Array) -> Array:
         """The same, computed from the pairs above the diagonal only: half the exponentials."""
+        X, c = self.split(X)
         rho = self.spatial.scaled_distance(X)
         rho_t = None if self.temporal is None else self.temporal.scaled_distance(t[:, None])
         pairs = np.empty_like(rho)
         for block in blocks(len(pairs)):
             pairs[block] = self._covariance(rho[block], None if rho_t is None else rho_t[block])
+        if self.context is not None:
+            pairs *= self.context.correlation(self.context.scaled_distance(c))
         return symmetric(pairs, self.scale, len(X))
 
     def _covariance(self, rho: Array, rho_t: Array | None) -> Array:

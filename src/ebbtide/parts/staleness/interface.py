@@ -28,6 +28,7 @@ class View:
     state: PolicyState  # what the policy returned last; empty at first
     rng: np.random.Generator
     inference: InferenceMethod = "map"
+    contexts: Array | None = None  # a sample of those that were ever seen, for a model with a context
 
     def __len__(self) -> int:
         return len(self.t)

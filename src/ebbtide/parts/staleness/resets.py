@@ -7,7 +7,7 @@ from ebbtide.checks import as_finite
 from ebbtide.errors import ConfigurationError
 from ebbtide.gp.inference import MIN_ROWS, TimeLimits, fit, weak_prior
 from ebbtide.gp.kernels import Matern, Stationary, StepDecay
-from ebbtide.gp.likelihood import Hyperparameters
+from ebbtide.gp.likelihood import Families, Hyperparameters
 from ebbtide.parts.staleness.interface import PolicyState, Staleness, Verdict, View
 
 
@@ -31,7 +31,7 @@ class PeriodicReset(Staleness):
 
     def review(self, view: View) -> Verdict:
         state = view.state if len(view) < MIN_ROWS else {"epsilon": _fitted_epsilon(view)}
-        spatial, d = view.posterior.kernel.spatial, view.posterior.X.shape[1]
+        spatial, d = view.posterior.kernel.spatial, view.posterior.points.shape[1]
         full = bool(state) and len(view) > self.period(state["epsilon"], spatial, d)
         return Verdict(range(len(view)) if full else (), state=state)
 
@@ -45,11 +45,11 @@ def _fitted_epsilon(view: View) -> float:
     """ε of k_S · (1 − ε)^{steps/2}, starting from the model's other hyperparameters and the ε fitted last."""
     spatial, noise = view.posterior.kernel.spatial, view.posterior.noise
     limits = replace(TimeLimits.in_steps(), spread_above=inf)  # N(ε) needs an ε as small as the data says
-    prior = weak_prior(spatial.ard, view.posterior.X.shape[1], limits, view.inference)
+    prior = weak_prior(spatial.ard, view.posterior.points.shape[1], limits, view.inference)
     steps = limits.typical if not view.state else -2.0 / log(1.0 - view.state["epsilon"])
     start = Hyperparameters(view.posterior.kernel.scale, spatial.lengthscale, steps, noise)
-    data = (view.posterior.X, view.index.astype(float), view.z)
-    fitted = fit((spatial, StepDecay()), start, data, prior, search=not view.state, rng=view.rng)
+    data = (view.posterior.points, view.index.astype(float), view.z)
+    fitted = fit(Families(spatial, StepDecay()), start, data, prior, search=not view.state, rng=view.rng)
     return StepDecay(fitted.hyper.timescale or limits.typical).epsilon
 
 

@@ -1,6 +1,6 @@
 """W-DBO's policy, and two controls that forget as many observations, but others."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from functools import partial
 from math import log1p
@@ -55,7 +55,7 @@ class WassersteinBudget(Staleness):
                 "WassersteinBudget needs a temporal kernel, because without one no observation becomes stale; "
                 "give the algorithm one, such as eb.Matern(1.5), or another staleness policy"
             )
-        scored = partial(criterion_of, view.posterior, now, self.method)
+        scored = partial(criterion_of, view.posterior, now, self.method, view.contexts)
         return self.spend(len(view.posterior), scored, view.state, now, timescale)
 
     def spend(
@@ -83,6 +83,19 @@ class WassersteinBudget(Staleness):
         ]
         guards = tuple(guard for happened, guard in met if happened)
         return Verdict(rows, scores, {"log_budget": log_budget, "time": now, "timescale": timescale}, guards)
+
+    def sparing(self, verdict: Verdict, spared: Container[int]) -> Verdict:
+        """The verdict without some rows, which others still need; what they would have cost is paid back.
+
+        The budget does not pile up: whatever is paid back, it is at most one l_T's worth.
+        """
+        chosen = list(zip(verdict.rows, verdict.scores, strict=True))
+        back = sum(log1p(score) for row, score in chosen if row in spared)
+        left = verdict.state["log_budget"]
+        budget = max(left, min(left + back, log1p(self.alpha)))
+        gone = [(row, score) for row, score in chosen if row not in spared]
+        state = {**verdict.state, "log_budget": budget}
+        return replace(verdict, rows=[row for row, _ in gone], scores=[score for _, score in gone], state=state)
 
     def _grown(self, state: PolicyState, now: float) -> tuple[float, bool]:
         """log b after line 24, with the l_T fitted in the previous ask; and whether its growth was capped."""

@@ -4,6 +4,8 @@ import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,20 +14,24 @@ from ebbtide.checks import as_finite
 from ebbtide.errors import DamagedError, StorageError, StudyError, UnknownStudyError
 from ebbtide.records import Observation, Trial
 from ebbtide.study.active import RECENT, REMEMBERED_ASKS, REMEMBERED_FAILURES, Checkpoint
+from ebbtide.study.conditions import Conditions
 from ebbtide.study.engine import Engine
 from ebbtide.study.log import Ask, Updates
 from ebbtide.study.state import State
 from ebbtide.study.storage.database import Database
 
 OBSERVATION = """
-    SELECT t.line, t.params, t.time, t.value, t.ask, a.now, r.relevance, t.key, t.abandoned, o.kind, t.reading, t.asks
+    SELECT t.line, t.params, t.time, t.value, t.ask, a.now, r.relevance, t.key, t.abandoned, o.kind,
+        t.context, t.constraints, t.filled, t.reading, t.asks
     FROM tells t LEFT JOIN removals r USING (study, line) LEFT JOIN asks a ON a.study = r.study AND a.ask = r.ask
     LEFT JOIN asks o ON o.study = t.study AND o.ask = t.ask
     WHERE t.study = ?
 """
-ASK = "SELECT ask, params, time, expires, kind, told, now, until, landed, state FROM asks WHERE study = ?"
+ASK = """
+    SELECT ask, params, time, expires, kind, context, filled, told, now, until, landed, state FROM asks WHERE study = ?
+"""
 AMONG = "{} IN (SELECT value FROM json_each(?))"
-TRIAL = "SELECT a.ask, a.params, a.time, a.expires, a.kind FROM asks a WHERE a.study = ?"
+TRIAL = "SELECT a.ask, a.params, a.time, a.expires, a.kind, a.context, a.filled FROM asks a WHERE a.study = ?"
 # The asks of a kind that have a value; the last condition lets SQLite use the index of all kinds but this one.
 MEASURED = """
     SELECT a.ask FROM asks a JOIN tells t ON t.study = a.study AND t.ask = a.ask
@@ -48,6 +54,10 @@ class SqliteLog:
     def __init__(self, database: Database, study: int, definition: dict[str, Any]) -> None:
         self.database, self.study, self.definition = database, study, definition
 
+    @cached_property
+    def conditions(self) -> Conditions:
+        return Conditions.from_json(self.definition)
+
     def transaction(self) -> AbstractContextManager[object]:
         return self.database.transaction()
 
@@ -56,11 +66,12 @@ class SqliteLog:
     def record_ask(self, ask: Ask) -> None:
         trial, number = ask.trial, int(ask.trial.id)
         self.database.run(
-            "INSERT INTO asks (study, ask, told, now, until, landed, params, time, expires, kind, state) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO asks (study, ask, told, now, until, landed, params, time, expires, kind, state, "
+            "context, filled) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(self.study, number, ask.told, ask.now, ask.until, ask.landed),
                 *(_text(trial.params), trial.time, trial.expires, trial.kind, _text(ask.state.to_json())),
+                *(_text_or_null(trial.context), _text_or_null(trial.filled)),
             ),
         )
         if ask.removed:
@@ -70,10 +81,14 @@ class SqliteLog:
     def record_tell(self, observation: Observation, reading: float, line: int, asks: int) -> None:
         number = None if observation.trial_id is None else int(observation.trial_id)
         params, time, value = _text(observation.params), observation.time, observation.value
+        around = map(_text_or_null, (observation.context, observation.constraints, observation.filled))
         self.database.run(
-            "INSERT INTO tells (study, line, asks, reading, params, time, value, ask, key, abandoned) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (self.study, line, asks, reading, params, time, value, number, observation.key, observation.abandoned),
+            "INSERT INTO tells (study, line, asks, reading, params, time, value, ask, key, abandoned, "
+            "context, constraints, filled, broken) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(self.study, line, asks, reading, params, time, value, number),
+                *(observation.key, observation.abandoned, *around, self.conditions.broken(observation)),
+            ),
         )
 
     # --- reading ------------------------------------------------------------------------------------------
@@ -227,7 +242,19 @@ class SqliteLog:
             query = "SELECT max(reading) FROM tells WHERE study = ? AND line >= ?"
             (reading,) = self.database.row(query, (self.study, seen))
             pending = () if last is None else self._pending_since(last - REMEMBERED_ASKS)
-            return state if reading is None else state.noting(reading), self._checkpoint(pending)
+            restored = replace(self._checkpoint(pending), contexts=self._contexts_since(seen), broken=self.broken())
+            return state if reading is None else state.noting(reading), restored
+
+    def _contexts_since(self, line: int) -> dict[int, Observation]:
+        """The lines of the history from this one on that have a context."""
+        if self.conditions.context is None:
+            return {}
+        rows = self.database.rows(f"{OBSERVATION} AND t.line >= ? AND t.context IS NOT NULL", (self.study, line))
+        return {row[0]: self.observation(row) for row in rows}
+
+    def broken(self) -> dict[int, int]:
+        """How often which constraints were broken (see Conditions.broken)."""
+        return broken(self.database, self.study) if self.conditions.constraints else {}
 
     def _state_after(self, number: int) -> tuple[State, int]:
         """The state that an ask left behind, and how many lines it had seen."""
@@ -273,24 +300,39 @@ class SqliteLog:
 
     def observation(self, row: Sequence[Any]) -> Observation:
         """The observation in a row of the query OBSERVATION."""
-        line, params, time, value, ask, removed_at, relevance, key, abandoned, kind, *_ = row
+        line, params, time, value, ask, removed_at, relevance, key, abandoned, kind, *around = row
         try:
             setting = json.loads(params)
             floats = [given for given in setting.values() if isinstance(given, float)]
             known = setting.keys() == self.definition["space"].keys()
             if not (known and all(map(math.isfinite, (time, 0.0 if value is None else value, *floats)))):
                 raise ValueError(f"params={setting!r}, time={time!r}, value={value!r}")
+            context, constraints, filled = (None if text is None else json.loads(text) for text in around[:3])
+            if context is not None or (value is not None and self.conditions.context is not None):
+                self.conditions.check_complete(context)
+            self.conditions.outcomes(constraints)
         except DAMAGE as error:
             raise _damaged(f"line {line} of the log", error) from error
-        trial = None if ask is None else str(ask)
-        return Observation(setting, time, value, trial, removed_at, relevance, key, bool(abandoned), kind)
+        trial, names = None if ask is None else str(ask), tuple(filled or ())
+        told = (setting, time, value, trial, removed_at, relevance, key, bool(abandoned), kind)
+        return Observation(*told, context, constraints, names)
 
     def close(self) -> None:
         self.database.close()
 
 
+def broken(database: Database, study: int) -> dict[int, int]:
+    """How often which constraints of a study were broken (see Conditions.broken)."""
+    query = "SELECT broken, count(*) FROM tells WHERE study = ? AND broken IS NOT NULL GROUP BY broken"
+    return dict(database.rows(query, (study,)))
+
+
 def _text(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def _text_or_null(value: Any) -> str | None:
+    return _text(value) if value else None
 
 
 @contextmanager
@@ -333,5 +375,6 @@ def _number(trial_id: str) -> int | None:
 
 
 def _trial(row: Sequence[Any]) -> Trial:
-    ask, params, time, expires, kind = row
-    return Trial(str(ask), _parsed(params), time, expires, kind)
+    ask, params, time, expires, kind, context, filled = row
+    around = None if context is None else _parsed(context), () if filled is None else _parsed(filled, tuple)
+    return Trial(str(ask), _parsed(params), time, expires, kind, *around)

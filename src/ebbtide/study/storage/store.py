@@ -9,12 +9,13 @@ from typing import Any, NoReturn
 
 from ebbtide.checks import as_finite, is_text
 from ebbtide.errors import ConfigurationError, DamagedError, SnapshotError, StudyError, UnknownStudyError
-from ebbtide.records import Observation
+from ebbtide.records import Observation, Violations
+from ebbtide.study.conditions import Conditions
 from ebbtide.study.definition import Definition, check_same
 from ebbtide.study.live import LiveOptions
 from ebbtide.study.storage import schema
 from ebbtide.study.storage.database import Database, path_of
-from ebbtide.study.storage.sqlite_log import OBSERVATION, SqliteLog, intact
+from ebbtide.study.storage.sqlite_log import OBSERVATION, SqliteLog, broken, intact
 
 MAX_NAME = 100
 MAX_CHECKED = 10_000  # studies whose definitions are remembered as sound
@@ -43,6 +44,7 @@ class Summary:
     active: int
     removed: int
     last_told: float | None  # by the clock
+    violations: Violations | None  # of its constraints, if it has any
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ class Storage:
             if found is None:
                 return self._create(name, definition)
         given = definition.to_json()
-        stored = LiveOptions.from_json(found.definition).to_json() | found.definition
+        stored = _with_defaults(found.definition)
         check_same(name, stored, {key: given[key] for key in given if key not in unsaid})
         return found
 
@@ -169,8 +171,10 @@ class Storage:
         with intact(f"the study {name!r}"):
             if not isinstance(name, str) or None in (as_finite(created), as_finite(0.0 if last is None else last)):
                 raise ValueError(f"name={name!r}, created={created!r}, last told={last!r}")
-            described = LiveOptions.from_json(described).to_json() | described
-        return Summary(name, created, described, asked, told, failed, abandoned, active, removed, last)
+            described = _with_defaults(described)
+            conditions = Conditions.from_json(described)
+        violations = conditions.violations(broken(self.database, study) if conditions.constraints else {})
+        return Summary(name, created, described, asked, told, failed, abandoned, active, removed, last, violations)
 
     def _described(self, study: int, definition: Any, name: Any) -> dict[str, Any]:
         """The definition of a study, as JSON that makes sense."""
@@ -198,6 +202,11 @@ def _check_definition(described: dict[str, Any]) -> None:
         raise TypeError(f"clock={described['clock']!r}")
     with suppress(SnapshotError):  # an algorithm with parts of the user's own, which are not stored
         Definition.from_json(described)
+
+
+def _with_defaults(described: dict[str, Any]) -> dict[str, Any]:
+    """A definition with the options that it was stored without."""
+    return LiveOptions.from_json(described).to_json() | Conditions.from_json(described).to_json() | described
 
 
 def _checked_name(name: Any) -> str:
