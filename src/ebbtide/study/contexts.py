@@ -31,11 +31,14 @@ class Completed:
     ages: Mapping[str, float] = field(default_factory=dict)
 
     def warn(self, stacklevel: int) -> None:
-        """Say which variables were filled; the caller of `stacklevel` functions further up reads it."""
+        """Say which variables were filled; the caller of `stacklevel` functions further up reads it.
+
+        Python remembers each text that it has shown: in weeks, there must not be too many.
+        """
         for name, age in self.ages.items():
             warnings.warn(
-                f"{name!r} of the context was not measured: its latest value, {(self.context or {})[name]!r}, is used, "
-                f"which is {age:.3g} old; measure it each time",
+                f"{name!r} of the context was not measured: its latest value is used, which is about {age:.1g} old; "
+                "measure it each time",
                 ContextWarning,
                 stacklevel=stacklevel + 1,
             )
