@@ -46,8 +46,6 @@ class Completed:
 
 def complete(conditions: Conditions, latest: Latest, measured: Params, moment: float, span: float) -> Completed:
     """Fill what was not measured with its latest value, if that is at most `span` away from the moment."""
-    if conditions.context is None:
-        return Completed()
     context, ages = {}, {}
     for name in conditions.variables:
         if name in measured:
