@@ -25,6 +25,7 @@ from ebbtide.service import Limits, chunks, descriptors, middleware, protocol, s
 from ebbtide.service.studies import ANSWER_S, MAX_DEFINITION
 from ebbtide.service.worker import Bounds
 from ebbtide.study.conditions import MAX_CONSTRAINTS, MAX_CYCLES, MAX_WIDTH
+from ebbtide.study.limits import MAX_NAME
 from ebbtide.tuning import context
 
 ROOT = Path(__file__).parents[2]
@@ -253,6 +254,7 @@ def test_the_page_of_conditions_has_the_limits_of_the_code():
     page = text("docs/guide/conditions.md")
     for what, most in (("each choice", MAX_WIDTH), ("cycles", MAX_CYCLES), ("constraints", MAX_CONSTRAINTS)):
         assert f"{what} | {most} |" in page
+    assert f"constraints have at most {MAX_NAME} characters" in page
     assert f"longer than {context.TIME_LIMIT:g} s, and at most {context.LONGEST / 2**10:g} KiB are read" in page
 
 

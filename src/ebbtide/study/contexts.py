@@ -74,16 +74,15 @@ def updated(latest: Latest, context: Mapping[str, Any], filled: Sequence[str], w
 
 
 def sampled(
-    lines: Sequence[int], rows: Sequence[Sequence[float]], line: int, row: Array, seed: int
+    lines: list[int], rows: list[list[float]], line: int, row: Array, seed: int
 ) -> tuple[list[int], list[list[float]]]:
     """A uniform sample of a history's lines with one more: the lines with the smallest random numbers."""
-    unchanged = list(lines), [list(kept) for kept in rows]
     number = _random(seed, line)
     if line in lines or (len(lines) >= SAMPLE and number > _random(seed, lines[-1])):
-        return unchanged
+        return lines, rows
     at = bisect([_random(seed, known) for known in lines], number)
     rounded = [round(coordinate, DIGITS) for coordinate in row.tolist()]
-    return [*lines[:at], line, *lines[at:]][:SAMPLE], [*unchanged[1][:at], rounded, *unchanged[1][at:]][:SAMPLE]
+    return [*lines[:at], line, *lines[at:]][:SAMPLE], [*rows[:at], rounded, *rows[at:]][:SAMPLE]
 
 
 def _random(seed: int, line: int) -> int:
