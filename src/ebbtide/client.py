@@ -25,22 +25,25 @@ from ebbtide import wire
 from ebbtide.errors import (
     ConfigurationError,
     EbbtideError,
+    ObservationError,
     ParameterError,
     ServiceError,
     StudyError,
     UnknownStudyError,
 )
-from ebbtide.records import Observation, Recommendation, Trial
+from ebbtide.records import Observation, Recommendation, Trial, Violations
 from ebbtide.space import Parameter, Space
 from ebbtide.space.space import as_mapping
-from ebbtide.study import tells
+from ebbtide.study import conditions, live, tells
+from ebbtide.study.conditions import Conditions
 from ebbtide.study.definition import Direction, check_same
 from ebbtide.study.gain import Gain, gain
-from ebbtide.study.live import WORDS, LiveOptions
+from ebbtide.study.live import LiveOptions
 
 PASSING = (429, 502, 503, 504)  # temporary: worth trying again
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.5
 PAGE = 5000
+WORDS = (*live.WORDS, *conditions.WORDS)
 LOOK_AGAIN_S = 60.0  # monotonic time may stop while a machine sleeps
 
 
@@ -70,15 +73,15 @@ class Client:
         algorithm: str | None = None,
         seed: int | None = None,
         n_initial: int | None = None,
-        **live: Any,
+        **options: Any,
     ) -> "RemoteStudy":
         """Create a study; an error if one of that name exists.
 
-        `live` is explore, start, movement, baseline, baseline_every, on_failure, as in `eb.Optimizer`.
+        `options` are explore, start, movement, baseline, baseline_every, on_failure, context, cycles, constraints,
+        violation_rate and failures_violate, as in `eb.Optimizer`.
         """
         searched = space if isinstance(space, Space) else Space(space)
-        options = LiveOptions.of(searched, **live).to_json()
-        said = {word: options[word] for word, value in live.items() if value is not None}
+        said = _said(searched, options)
         body: dict[str, Any] = {
             "name": name,
             "space": searched.to_json(),
@@ -96,9 +99,8 @@ class Client:
         except StudyError:
             study = self.study(name)
         searched = space if isinstance(space, Space) else Space(space)
-        said = LiveOptions.of(searched, **{word: options.get(word) for word in WORDS}).to_json()
-        given = {"space": searched.to_json()} | options
-        given |= {word: said[word] for word in WORDS if options.get(word) is not None}
+        words = {word: options[word] for word in options if word in WORDS}
+        given = {"space": searched.to_json()} | options | _said(searched, words)
         check_same(name, study.describe(), {key: value for key, value in given.items() if value is not None})
         return study
 
@@ -202,13 +204,15 @@ class RemoteStudy:
         return description
 
     @overload
-    def ask(self, *, lease: float | None = None) -> Trial: ...
+    def ask(self, *, lease: float | None = None, context: Mapping[str, Any] | None = None) -> Trial: ...
     @overload
-    def ask(self, n: int, *, lease: float | None = None) -> list[Trial]: ...
-    def ask(self, n: int | None = None, *, lease: float | None = None) -> Trial | list[Trial]:
-        """What to measure next, as in `Optimizer.ask`."""
-        answer = self._call("POST", "/ask", {"n": n, "lease": lease})
-        return Trial(**answer) if n is None else [Trial(**trial) for trial in answer["trials"]]
+    def ask(self, n: int, *, lease: float | None = None, context: Mapping[str, Any] | None = None) -> list[Trial]: ...
+    def ask(
+        self, n: int | None = None, *, lease: float | None = None, context: Mapping[str, Any] | None = None
+    ) -> Trial | list[Trial]:
+        """What to measure next, as in `Optimizer.ask`; `trial.filled` says what was missing in the context."""
+        answer = self._call("POST", "/ask", {"n": n, "lease": lease} | _given(context=context))
+        return _trial(answer) if n is None else [_trial(trial) for trial in answer["trials"]]
 
     def tell(
         self,
@@ -219,6 +223,8 @@ class RemoteStudy:
         failed: bool = False,
         abandoned: bool = False,
         key: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        constraints: Mapping[str, float] | None = None,
     ) -> None:
         """Record what was measured, as in `Optimizer.tell`."""
         subject: dict[str, Any]
@@ -228,23 +234,27 @@ class RemoteStudy:
             subject = {"params": _as_json(trial), "idempotency_key": tells.checked_key(key) or str(uuid.uuid4())}
         outcome = {"value": tells.checked_value(value, failed, abandoned), "failed": failed, "abandoned": abandoned}
         moment = None if time is None else tells.finite_time(time)
-        self._call("POST", "/tell", subject | outcome | {"time": moment})
+        around = _given(context=context, constraints=constraints)
+        self._call("POST", "/tell", subject | outcome | {"time": moment} | around)
 
     def trial(self, trial_id: str | int) -> Trial:
         """A trial that was asked for, by its id."""
         trial_id = tells.as_id(trial_id)
         if not (isinstance(trial_id, str) and trial_id.isascii() and trial_id.isalnum()):  # it is a part of the path
             raise tells.never_asked(trial_id)
-        return Trial(**self._call("GET", f"/trials/{trial_id}"))
+        return _trial(self._call("GET", f"/trials/{trial_id}"))
 
     @cached_property
     def clock(self) -> "ServiceClock":
         """The service's clock, which dates its trials."""
         return ServiceClock(self)
 
-    def recommend(self) -> Recommendation:
-        """The best parameters now, according to the model."""
-        return Recommendation(**self._call("GET", "/recommend"))
+    def recommend(
+        self, context: Mapping[str, Any] | None = None, current: Mapping[str, Any] | None = None
+    ) -> Recommendation:
+        """The best parameters now, according to the model, as in `Optimizer.recommend`."""
+        body = _given(context=context, current=current)
+        return Recommendation(**self._call("POST" if body else "GET", "/recommend", body or None))
 
     def observations(self) -> Iterator[Observation]:
         """Everything told, in the order told, a page at a time."""
@@ -261,6 +271,9 @@ class RemoteStudy:
                     relevance=row["relevance"],
                     abandoned=row["abandoned"],
                     kind=row["kind"],
+                    context=row["context"],
+                    constraints=row["constraints"],
+                    filled=tuple(row["filled"]),
                 )
             start = page["next"]
 
@@ -286,6 +299,12 @@ class RemoteStudy:
         """How much better the holds are than the baseline, as in `Optimizer.gain`; computed here, from the history."""
         described = self.describe()
         return None if described["baseline"] is None else gain(self.observations(), described["direction"])
+
+    @property
+    def violations(self) -> Violations | None:
+        """How often asks broke a constraint, as in `Optimizer.violations`."""
+        found = self.describe()["violations"]
+        return None if found is None else Violations(**found)
 
     @property
     def warnings(self) -> list[str]:
@@ -315,12 +334,36 @@ class ServiceClock:
 
 def _as_json(params: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters that can be sent: whether they fit the space, the service knows."""
-    given = as_mapping(params)
+    return _plain(as_mapping(params), ParameterError)
+
+
+def _given(**around: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What was given of these, as JSON."""
+    given = {name: values for name, values in around.items() if values is not None}
+    for name, values in given.items():
+        if not isinstance(values, Mapping):
+            raise ObservationError(f"{name}={values!r}: give a dict")
+    return {name: _plain(values, ObservationError) for name, values in given.items()}
+
+
+def _plain(values: Mapping[str, Any], error: type[EbbtideError]) -> dict[str, Any]:
     try:
-        plain: dict[str, Any] = json.loads(json.dumps(dict(given), allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise ParameterError(f"{params!r} cannot be sent as JSON: {error}") from None
+        plain: dict[str, Any] = json.loads(json.dumps(dict(values), allow_nan=False))
+    except (TypeError, ValueError) as problem:
+        raise error(f"{values!r} cannot be sent as JSON: {problem}") from None
     return plain
+
+
+def _said(space: Space, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a study's options that were given, as JSON."""
+    around = {word: value for word, value in options.items() if word in conditions.WORDS}
+    others = {word: value for word, value in options.items() if word not in around}
+    described = LiveOptions.of(space, **others).to_json() | Conditions.of(**around).to_json()
+    return {word: described[word] for word, value in options.items() if value is not None}
+
+
+def _trial(answer: Mapping[str, Any]) -> Trial:
+    return Trial(**{**answer, "filled": tuple(answer["filled"])})
 
 
 def _path(name: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 from ebbtide.errors import ConfigurationError
 from ebbtide.optimizer import Optimizer
 from ebbtide.records import Observation, Recommendation, Trial
-from ebbtide.study import codec, live
+from ebbtide.study import codec, conditions, live
 from ebbtide.study.storage import Summary
 
 
@@ -19,7 +19,15 @@ def check_token(token: str) -> None:
 
 
 def trial(asked: Trial) -> dict[str, Any]:
-    return {"id": asked.id, "params": asked.params, "time": asked.time, "expires": asked.expires, "kind": asked.kind}
+    return {
+        "id": asked.id,
+        "params": asked.params,
+        "time": asked.time,
+        "expires": asked.expires,
+        "kind": asked.kind,
+        "context": asked.context,
+        "filled": list(asked.filled),
+    }
 
 
 def recommendation(best: Recommendation) -> dict[str, Any]:
@@ -39,6 +47,9 @@ def observation(line: int, told: Observation) -> dict[str, Any]:
         "active": told.active,
         "removed_at": told.removed_at,
         "relevance": told.relevance,
+        "context": told.context,
+        "constraints": told.constraints,
+        "filled": list(told.filled),
     }
 
 
@@ -52,7 +63,7 @@ def study(summary: Summary) -> dict[str, Any]:
         "algorithm": codec.name_described(definition["algorithm"]) or definition["algorithm"],
         "seed": definition["seed"],
         "n_initial": definition["n_initial"],
-        **{word: definition[word] for word in live.WORDS},
+        **{word: definition[word] for word in (*live.WORDS, *conditions.WORDS)},
         "clock": definition["clock"],
         "created": summary.created,
         "asked": summary.asked,
@@ -62,6 +73,7 @@ def study(summary: Summary) -> dict[str, Any]:
         "active": summary.active,
         "removed": summary.removed,
         "last_told": summary.last_told,
+        "violations": None if summary.violations is None else asdict(summary.violations),
     }
 
 

@@ -58,7 +58,7 @@ def test_the_shell_speaks_the_words_of_the_service(storage):
     assert run("create", *where, "--space", "space.toml", "--direction", "maximize") == {"name": "edge-7"}  # is there
     assert "its direction is 'maximize'" in run("create", *where, "--space", "space.toml", code=1)
     trial = run("ask", *where)
-    assert trial.keys() == {"id", "params", "time", "expires", "kind"}
+    assert trial.keys() == {"id", "params", "time", "expires", "kind", "context", "filled"}
     assert run("tell", *where, "--id", trial["id"], "--value", "2.5") == {"told": True}
     assert run("tell", *where, "--id", trial["id"], "--value", "2.5") == {"told": True}
     assert "was told 2.5 before" in run("tell", *where, "--id", trial["id"], "--value", "3", code=1)
@@ -70,7 +70,7 @@ def test_the_shell_speaks_the_words_of_the_service(storage):
     for _ in range(2):
         assert run("tell", *where, "--params", params, "--value", "1", "--key", "k") == {"told": True}
     best = run("recommend", *where)
-    assert best.keys() == {"params", "mean", "std", "time", "support", "failure"}
+    assert best.keys() == {"params", "mean", "std", "time", "support", "failure", "feasible"}
     assert 1.0 <= best["params"]["power"] <= 100.0
 
 

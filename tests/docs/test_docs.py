@@ -24,6 +24,9 @@ from ebbtide.guards import Guard
 from ebbtide.service import Limits, chunks, descriptors, middleware, protocol, reader, server, workers
 from ebbtide.service.studies import ANSWER_S, MAX_DEFINITION
 from ebbtide.service.worker import Bounds
+from ebbtide.study.conditions import MAX_CONSTRAINTS, MAX_CYCLES, MAX_WIDTH
+from ebbtide.study.limits import MAX_NAME
+from ebbtide.tuning import context
 
 ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "examples" / "demo.py"
@@ -247,6 +250,14 @@ def test_files_that_are_shown_can_be_read():
             configparser.ConfigParser(strict=False).read_string(block)
 
 
+def test_the_page_of_conditions_has_the_limits_of_the_code():
+    page = text("docs/guide/conditions.md")
+    for what, most in (("each choice", MAX_WIDTH), ("cycles", MAX_CYCLES), ("constraints", MAX_CONSTRAINTS)):
+        assert f"{what} | {most} |" in page
+    assert f"constraints have at most {MAX_NAME} characters" in page
+    assert f"longer than {context.TIME_LIMIT:g} s, and at most {context.LONGEST / 2**10:g} KiB are read" in page
+
+
 def test_the_service_page_has_the_limits_of_the_code():
     limits = Limits()
     mib, kib = limits.body / 2**20, protocol.MAX_HEAD / 2**10
@@ -258,7 +269,8 @@ def test_the_service_page_has_the_limits_of_the_code():
         f"first is answered; "
         f"{limits.studies:,} studies, each with a definition of at most {MAX_DEFINITION:,} characters and "
         f"{limits.width} coordinates (a category has one per choice); {limits.trials} trials per ask; "
-        f"{limits.streams} event streams; {reader.MAX_WAITING} long answers that wait for the database."
+        f"{limits.streams} event streams; {reader.MAX_WAITING} long answers that wait for the database. A context has "
+        f"at most {MAX_WIDTH} coordinates, and there are at most {MAX_CYCLES} cycles and {MAX_CONSTRAINTS} constraints."
     )
     bounds = Bounds()
     models = (

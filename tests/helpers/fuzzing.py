@@ -21,10 +21,30 @@ SPACE = {
     "codec": {"type": "categorical", "choices": ["a", "b"]},
 }
 PARAMS = {"power": 10.0, "width": 3, "codec": "b"}
-NEW = {"name": "new", "space": SPACE, "direction": "maximize", "algorithm": "random", "seed": 1, "n_initial": 4}
+AROUND = {
+    "context": {"load": {"type": "float", "low": 0.0, "high": 2000.0}, "host": {"type": "ordinal", "choices": [1, 2]}},
+    "cycles": {"day": 86400.0},
+    "constraints": {"p99": {"at_most": 50.0}, "hits": {"at_least": 0.9}},
+}
+CONTEXT = {"load": 312.0, "host": 2}
+NEW = {
+    "name": "new",
+    "space": SPACE,
+    "direction": "maximize",
+    "algorithm": "random",
+    "seed": 1,
+    "n_initial": 4,
+} | AROUND
 TELL = {"params": PARAMS, "value": 1.5, "failed": False, "time": 1.7e9, "idempotency_key": "k"}
-ASK = {"n": 2, "lease": 10.0}
-BODIES: dict[str, dict[str, Any]] = {"/studies": NEW, "/studies/edge-0/tell": TELL, "/studies/edge-0/ask": ASK}
+TELL |= {"context": CONTEXT, "constraints": {"p99": 41.0, "hits": 0.95}}
+ASK = {"n": 2, "lease": 10.0, "context": CONTEXT}
+RECOMMEND = {"context": CONTEXT, "current": PARAMS}
+BODIES: dict[str, dict[str, Any]] = {
+    "/studies": NEW,
+    "/studies/edge-0/tell": TELL,
+    "/studies/edge-0/ask": ASK,
+    "/studies/edge-0/recommend": RECOMMEND,
+}
 NAMES = ("edge-0", "edge-1", "edge-2")
 
 AT_ONCE = 16  # connections
@@ -36,10 +56,12 @@ PATIENCE_S = 120.0  # for an answer to one that is complete
 
 def prepare(server: Server, name: str) -> None:
     """A study with a few asks and tells."""
-    made = server.call("POST", "/studies", {"name": name, "space": SPACE, "algorithm": "random", "seed": 1})
+    new = {"name": name, "space": SPACE, "algorithm": "random", "seed": 1} | (AROUND if name == NAMES[0] else {})
+    made = server.call("POST", "/studies", new)
     assert made.status in (201, 409)
     for value in (1.0, 2.0, None):
-        trial = server.call("POST", f"/studies/{name}/ask", {}).json
+        body = {"context": CONTEXT} if name == NAMES[0] else {}
+        trial = server.call("POST", f"/studies/{name}/ask", body).json
         told = {"id": trial["id"], "value": value, "failed": value is None}
         assert server.call("POST", f"/studies/{name}/tell", told).status == 200
 

@@ -17,7 +17,8 @@ from optuna.trial import TrialState
 
 import ebbtide as eb
 from ebbtide.clock import SystemClock
-from ebbtide.integrations.optuna import NOTE, RECENT, TIME, EbbtideSampler, recommend
+from ebbtide.integrations.optuna import EbbtideSampler, recommend
+from ebbtide.integrations.optuna_record import NOTE, RECENT, TIME
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 

@@ -8,6 +8,7 @@ pytestmark = pytest.mark.slow
 
 
 SPACE = {"x": {"type": "float", "low": 0.0, "high": 1.0}}
+SPACE_OF_CONTEXT = {"load": {"type": "float", "low": 0.0, "high": 2000.0}}
 
 
 @pytest.fixture
@@ -19,6 +20,12 @@ def server(tmp_path):
             assert running.call("POST", "/studies", new).status == 201
             assert running.call("POST", f"/studies/{name}/ask").json["id"] == "0"
             assert running.call("POST", f"/studies/{name}/tell", {"params": {"x": 0.5}, "value": 1.0}).status == 200
+        around = {"context": SPACE_OF_CONTEXT, "cycles": {"day": 86400.0}, "constraints": {"p99": {"at_most": 50.0}}}
+        assert running.call("POST", "/studies", {"name": "5", "space": SPACE, "seed": 0} | around).status == 201
+        assert running.call("POST", "/studies/5/ask", {"context": {"load": 5}}).json["filled"] == []
+        assert (
+            running.call("POST", "/studies/5/tell", {"id": "0", "value": 1.0, "constraints": {"p99": 9}}).status == 200
+        )
         yield running
 
 

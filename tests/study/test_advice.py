@@ -83,3 +83,16 @@ def test_a_baseline_without_anything_to_compare_it_with():
     (said,) = eb.Optimizer(space, baseline={"x": 0.5}).warnings
     assert "explore is 1" in said
     assert eb.Optimizer(space, baseline={"x": 0.5}, explore=0.2).warnings == []
+
+
+@pytest.mark.parametrize(("every", "says"), [(5, True), (20, False)])
+def test_constraints_that_are_broken_far_more_often_than_wanted(every: int, says: bool) -> None:
+    opt = eb.Optimizer(
+        {"x": eb.Float(0.0, 1.0)}, clock=eb.ManualClock(), seed=0, n_initial=1000, constraints={"p99": eb.AtMost(50.0)}
+    )
+    for k in range(29):
+        opt.tell(opt.ask(), 1.0, constraints={"p99": 60.0 if k % every == 0 else 40.0})
+    assert opt.warnings == []
+    opt.tell(opt.ask(), 1.0, constraints={"p99": 40.0})
+    expected = "20% of 30 asks broke a constraint, and at most 5% were wanted (p99 20%)"
+    assert [sentence.startswith(expected) for sentence in opt.warnings] == [True] * says

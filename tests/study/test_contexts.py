@@ -72,7 +72,7 @@ def test_what_is_missing_is_filled_from_the_latest_measurement():
     opt.tell(opt.ask(context=MEASURED), 1.0, context={"load": 400.0})
     opt.clock.advance(5.0)
     with pytest.warns(
-        eb.ContextWarning, match="'load' of the context was not measured.*400.0, is used, which is 5 old"
+        eb.ContextWarning, match="'load' of the context was not measured: its latest value is used, .* about 5 old"
     ) as said:
         trial = opt.ask(context={"backend": "b"})
     assert {warning.filename for warning in said} == {__file__}
@@ -86,7 +86,7 @@ def test_what_is_missing_is_filled_from_the_latest_measurement():
         lambda: opt.recommend(context={"backend": "b"}),
         lambda: opt.predict({"x": 0.5}, context={"backend": "b"}),
     ):
-        with pytest.warns(eb.ContextWarning, match="'load'.*2.0, is used, which is 0 old") as said:
+        with pytest.warns(eb.ContextWarning, match="'load'.* about 0 old") as said:
             attempt()
         assert {warning.filename for warning in said} == {__file__}
     assert (opt.history[-1].context, opt.history[-1].filled) == ({"load": 2.0, "backend": "b"}, ("load",))
@@ -100,7 +100,7 @@ def test_a_filled_value_does_not_become_younger():
         with quietly():
             opt.tell(opt.ask(context={"load": 1.0}), 1.0)
     opt.clock.advance(1.0)
-    with pytest.warns(eb.ContextWarning, match="'backend'.*which is 4 old"):
+    with pytest.warns(eb.ContextWarning, match="'backend'.* about 4 old"):
         opt.ask(context={"load": 1.0})
 
 
@@ -112,8 +112,8 @@ def test_telling_the_same_value_again_is_a_measurement():
         with quietly():
             trial = opt.ask()
         opt.tell(trial, 1.0, context=MEASURED)
-    with pytest.warns(eb.ContextWarning, match="which is 0 old"):
-        opt.ask()
+    with pytest.warns(eb.ContextWarning, match="'backend'.* about 0 old"):
+        opt.ask(context={"load": 1.0})
 
 
 def test_a_value_from_long_ago_is_not_used_once_l_t_is_known():
@@ -329,7 +329,7 @@ def test_another_process_is_heard(tmp_path):
         process.communicate(timeout=120)
         assert process.returncode == 0
         opt.clock.advance(5.0)
-        with pytest.warns(eb.ContextWarning, match=r"'load'.*800.0, is used, which is 2 old"):
+        with pytest.warns(eb.ContextWarning, match="'load'.* about 2 old"):
             trial = opt.ask(context={"backend": "b"})
         assert trial.context == {"load": 800.0, "backend": "b"}
         assert opt.violations.rate == 1 / 2

@@ -7,6 +7,7 @@ import click
 
 from ebbtide import algorithms
 from ebbtide.cli.options import (
+    CONTEXT,
     FOLDER,
     NAME,
     NAMES,
@@ -244,13 +245,14 @@ def create(storage: str, name: str, space: Path, token: str | None, **said: Any)
 @NAME
 @click.option("-n", type=click.IntRange(min=1), help="Number of trials to ask for at once.")
 @click.option("--lease", type=float, metavar="SECONDS", help="How long a trial counts as pending.  [default: one l_T]")
+@CONTEXT
 @TOKEN
-def ask(storage: str, name: str, n: int | None, lease: float | None, token: str | None) -> None:
+def ask(storage: str, name: str, n: int | None, lease: float | None, context: str | None, token: str | None) -> None:
     """Print what to measure next, as JSON."""
     from ebbtide.cli import studies
 
     with clearly():
-        studies.ask(storage, name, token, n, lease)
+        studies.ask(storage, name, token, n, lease, context)
 
 
 @ebbtide.command(short_help="Tell a study what was measured.")
@@ -268,6 +270,12 @@ def ask(storage: str, name: str, n: int | None, lease: float | None, token: str 
     help="When it was measured, since 1970.  [default: trial's time, or now]",
 )
 @click.option("--key", metavar="TEXT", help="Makes the command safe to repeat: one key is recorded once.")
+@CONTEXT
+@click.option(
+    "--constraints",
+    metavar="VALUES",
+    help="Measured values that are under a constraint, such as p99_ms=41,hits=0.93, or a JSON object.",
+)
 @TOKEN
 def tell(
     storage: str,
@@ -279,25 +287,29 @@ def tell(
     abandoned: bool,
     time: float | None,
     key: str | None,
+    context: str | None,
+    constraints: str | None,
     token: str | None,
 ) -> None:
     """Record a measured value, or that the evaluation failed or was called off."""
     from ebbtide.cli import studies
 
     with clearly():
-        studies.tell(storage, name, token, trial_id, params, value, failed, abandoned, time, key)
+        studies.tell(storage, name, token, trial_id, params, value, failed, abandoned, time, key, context, constraints)
 
 
 @ebbtide.command(short_help="Print the best parameters now.")
 @STORAGE
 @NAME
+@CONTEXT
+@click.option("--current", metavar="SETTING", help="Setting in force, which is kept unless another one is better.")
 @TOKEN
-def recommend(storage: str, name: str, token: str | None) -> None:
+def recommend(storage: str, name: str, context: str | None, current: str | None, token: str | None) -> None:
     """Print the parameters that the model believes are best now, as JSON."""
     from ebbtide.cli import studies
 
     with clearly():
-        studies.recommend(storage, name, token)
+        studies.recommend(storage, name, token, context, current)
 
 
 @ebbtide.command(short_help="Set aside what is dated in the future.")
@@ -328,6 +340,12 @@ def forget_future(storage: str, name: str) -> None:
 @click.option(
     "--settle", metavar="TIME", help="Pause between the command, which applies the parameters, and reading the URL."
 )
+@click.option(
+    "--context-command",
+    metavar="COMMAND",
+    help="Command that measures the context before each ask: the last line that it prints is a JSON object.",
+)
+@click.option("--context-url", metavar="URL", help="Read the context from this URL before each ask.")
 @click.option("--trials", type=click.IntRange(min=1), help="Stop after this many trials.  [default: never]")
 @TOKEN
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
@@ -339,6 +357,8 @@ def tune(
     timeout: str,
     metric_url: str | None,
     settle: str | None,
+    context_command: str | None,
+    context_url: str | None,
     trials: int | None,
     token: str | None,
     command: tuple[str, ...],
@@ -346,8 +366,9 @@ def tune(
 ) -> None:
     """Run COMMAND again and again, with {NAME} replaced by each parameter's value, until Ctrl-C.
 
-    The last line that it prints is the value. A command that fails, hangs or prints something else is a failed
-    evaluation. The same call continues where the last one stopped.
+    The last line that it prints is the value, or a JSON object with a value, and with constraints and context if the
+    study has them. A command that fails, hangs or prints something else is a failed evaluation. The same call continues
+    where the last one stopped.
     """
     from ebbtide.cli import studies, tuning
     from ebbtide.cli.described import described
@@ -356,5 +377,6 @@ def tune(
         searched, options = described(space, said)
         pace = tuning.Pace.of(every, timeout, settle)
         tuning.check(searched, command, metric_url, pace)
+        measure = tuning.context_words(context_command, context_url)
         study = studies.define(storage, token, name, searched, options)
-        tuning.tune(study, storage, name, command, metric_url, pace, trials)
+        tuning.tune(study, storage, name, command, metric_url, pace, trials, measure)

@@ -79,9 +79,27 @@ TOKEN = click.option(
 )
 
 
+CONTEXT = click.option(
+    "--context",
+    metavar="VALUES",
+    help="What was measured of the context, such as load=312,backend=a, or a JSON object.",
+)
+
+
 def defining(command: Command) -> Command:
     """Options that define a study; those that are left out are the file's, or the default."""
     for option in (
+        click.option(
+            "--violation-rate",
+            metavar="SHARE",
+            help="Share of the asks that may break a constraint of the file, such as 5%.  [default: 5%]",
+        ),
+        click.option(
+            "--cycle",
+            multiple=True,
+            metavar="TIME",
+            help="Period of what comes back, such as 24h or day=24h; repeat the option for others.",
+        ),
         click.option(
             "--on-failure",
             metavar="VALUE",
@@ -130,7 +148,8 @@ def defining(command: Command) -> Command:
             required=True,
             type=click.Path(path_type=Path, exists=True, dir_okay=False),
             metavar="FILE",
-            help="TOML or JSON file with a table for each parameter, and one named study for the options below.",
+            help="TOML or JSON file with a table for each parameter, and one named study for the options below; the "
+            "tables context, cycles and constraints describe the world around it.",
         ),
     ):
         command = option(command)

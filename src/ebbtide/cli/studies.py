@@ -2,14 +2,16 @@
 
 import json
 import warnings
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 import click
 
 from ebbtide import wire
+from ebbtide.cli.described import measured, setting
 from ebbtide.client import Client, RemoteStudy
-from ebbtide.errors import ClockWarning, ConfigurationError
+from ebbtide.errors import ClockWarning, ConfigurationError, ContextWarning
 from ebbtide.optimizer import Optimizer
 from ebbtide.space import Space
 
@@ -40,12 +42,15 @@ def show(answer: Any) -> None:
     click.echo(json.dumps(answer))
 
 
-def ask(storage: str, name: str, token: str | None, n: int | None, lease: float | None) -> None:
-    with closing(opened(storage, name, token)) as study:
+def ask(
+    storage: str, name: str, token: str | None, n: int | None, lease: float | None, context: str | None = None
+) -> None:
+    around = measured("--context", context)
+    with closing(opened(storage, name, token)) as study, _saying_what_was_filled():
         if n is None:
-            show(wire.trial(study.ask(lease=lease)))
+            show(wire.trial(study.ask(lease=lease, context=around)))
         else:
-            show({"trials": [wire.trial(trial) for trial in study.ask(n, lease=lease)]})
+            show({"trials": [wire.trial(trial) for trial in study.ask(n, lease=lease, context=around)]})
 
 
 def tell(
@@ -59,18 +64,39 @@ def tell(
     abandoned: bool,
     time: float | None,
     key: str | None,
+    context: str | None = None,
+    constraints: str | None = None,
 ) -> None:
+    around = {"context": measured("--context", context), "constraints": measured("--constraints", constraints)}
     if (trial_id is None) == (params is None):
         raise ConfigurationError("give either --id (of a trial) or --params (as JSON)")
-    with closing(opened(storage, name, token)) as study:
+    with closing(opened(storage, name, token)) as study, _saying_what_was_filled():
         told = study.trial(trial_id) if trial_id is not None else _parsed(params or "")
-        study.tell(told, value, failed=failed, abandoned=abandoned, time=time, key=key)
+        study.tell(told, value, failed=failed, abandoned=abandoned, time=time, key=key, **around)
     show({"told": True})
 
 
-def recommend(storage: str, name: str, token: str | None) -> None:
-    with closing(opened(storage, name, token)) as study:
-        show(wire.recommendation(study.recommend()))
+def recommend(
+    storage: str, name: str, token: str | None, context: str | None = None, current: str | None = None
+) -> None:
+    around = measured("--context", context)
+    with closing(opened(storage, name, token)) as study, _saying_what_was_filled():
+        in_force = None if current is None else setting("--current", current, _space(study))
+        show(wire.recommendation(study.recommend(context=around, current=in_force)))
+
+
+def _space(study: Optimizer | RemoteStudy) -> Space:
+    return study.space if isinstance(study, Optimizer) else Space.from_json(study.describe()["space"])
+
+
+@contextmanager
+def _saying_what_was_filled() -> Iterator[None]:
+    """On the standard error, without where in the program it is said."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", ContextWarning)
+        yield
+    for warning in said:
+        click.echo(f"Warning: {warning.message}", err=True)
 
 
 def forget_future(storage: str, name: str) -> None:

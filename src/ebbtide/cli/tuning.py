@@ -3,8 +3,10 @@
 import math
 import os
 import re
+import shlex
 import signal
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -17,9 +19,10 @@ from ebbtide import tuning
 from ebbtide.cli.streams import columns, display
 from ebbtide.cli.studies import is_service
 from ebbtide.client import RemoteStudy
-from ebbtide.errors import ConfigurationError
+from ebbtide.errors import ConfigurationError, ContextWarning
 from ebbtide.optimizer import Optimizer
 from ebbtide.space import Space
+from ebbtide.study.conditions import Conditions
 from ebbtide.study.storage.database import path_of
 from ebbtide.tuning import Claims, Status
 
@@ -46,6 +49,14 @@ class Pace:
         return self.timeout + (self.settle or 0.0) + tuning.LONGEST_ENDING + MARGIN
 
 
+@dataclass(frozen=True)
+class ContextSource:
+    """What measures the context: a command, or an address."""
+
+    command: Sequence[str]
+    url: str | None
+
+
 def check(space: Space, command: Sequence[str], metric_url: str | None, pace: Pace) -> None:
     """Refuse before the first evaluation what would make all of them useless."""
     tuning.check(list(space.parameters), command, metric_url)
@@ -64,11 +75,19 @@ def tune(
     metric_url: str | None,
     pace: Pace,
     trials: int | None,
+    measure: ContextSource | None = None,
 ) -> None:
     line = StatusLine(name)
     claims = claims_of(storage, name)
     evaluate = tuning.evaluator(command, metric_url, pace.timeout, pace.settle or 0.0)
-    with closing(study), closing(claims) if claims else nullcontext(), signals_as_ctrl_c():
+    with (
+        closing(study),
+        closing(claims) if claims else nullcontext(),
+        signals_as_ctrl_c(),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore", ContextWarning)  # the line shows it
+        around = around_of(study, measure)
         stopped = False
         try:
             tuning.tune(
@@ -79,6 +98,7 @@ def tune(
                 stop_after=trials,
                 lease=pace.lease,
                 claims=claims,
+                around=around,
             )
         except KeyboardInterrupt:
             stopped = True
@@ -91,6 +111,40 @@ def tune(
         line.say("Stopped; run the same command again to continue.")
     elif last.failed == last.count:
         raise click.ClickException(f"all {last.count} evaluations failed, the last one with: {last.problem}")
+
+
+def context_words(command: str | None, url: str | None) -> ContextSource | None:
+    """What the command line says about it."""
+    if command is not None and url is not None:
+        raise ConfigurationError("--context-command and --context-url: give one of them")
+    if command is None:
+        return None if url is None else ContextSource((), url)
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ConfigurationError(f"--context-command {command}: {error}") from None
+    if not words:
+        raise ConfigurationError("--context-command is empty: give a command that prints a JSON object")
+    return ContextSource(words, None)
+
+
+def around_of(study: Optimizer | RemoteStudy, measure: ContextSource | None) -> tuning.Around:
+    """How the context of a study is measured, and what is told beside a value."""
+    conditions = study.definition.conditions if isinstance(study, Optimizer) else Conditions.from_json(study.describe())
+    if not conditions.variables:
+        if measure is not None:
+            raise ConfigurationError(
+                "--context-command and --context-url are for a study with a context: describe it in the file of the "
+                "space, such as [context.load]"
+            )
+        return tuning.Around(told=("constraints",) if conditions.constraints else ())
+    if measure is None:
+        raise ConfigurationError(
+            f"the study has a context, {', '.join(conditions.variables)}: give --context-command or --context-url, "
+            "which measures it before each ask"
+        )
+    read = tuning.context_reader(measure.command, measure.url, list(conditions.variables))
+    return tuning.Around(read, ("context", "constraints") if conditions.constraints else ("context",))
 
 
 def claims_of(storage: str, name: str) -> Claims | None:

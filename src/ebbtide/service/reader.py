@@ -141,7 +141,9 @@ def _slice(name: str, start: int, limit: int, active: bool | None) -> Callable[[
 
 def lines_within(characters: int, storage: Storage, name: str, most: int) -> int:
     """How many observations of a study are about so many characters of JSON; one at least."""
-    return max(1, min(most, characters // len(json.dumps(storage.log(name).definition["space"]))))
+    definition = storage.log(name).definition
+    described = [definition[word] for word in ("space", "context", "constraints") if definition.get(word)]
+    return max(1, min(most, characters // sum(len(json.dumps(part)) for part in described)))
 
 
 def as_json(value: object) -> str:

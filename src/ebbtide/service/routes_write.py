@@ -1,6 +1,6 @@
 """The routes that change a study, or ask its optimizer."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request, Response
 from fastapi.responses import JSONResponse
@@ -24,7 +24,7 @@ def write_routes(studies: Studies, limits: Limits) -> APIRouter:
         request.scope[STUDY] = study.name  # for the log
         studies.check_width(study.width)
         space = Space.from_json({name: parameter.model_dump() for name, parameter in study.space.items()})
-        definition = define(space, study.direction, study.algorithm, None, study.seed, study.n_initial, **study.live)
+        definition = define(space, study.direction, study.algorithm, None, study.seed, study.n_initial, **study.options)
         return JSONResponse(await studies.create(study.name, definition), status_code=201)
 
     @routes.delete("/{name}", status_code=204, responses=UNKNOWN, summary="Delete a study and its log")
@@ -39,13 +39,13 @@ def write_routes(studies: Studies, limits: Limits) -> APIRouter:
         summary="What to measure next",
     )
     async def ask(name: str, body: schemas.AskFor | None = None) -> Response:
-        n, lease = (None, None) if body is None else (body.n, body.lease)
+        n, lease, context = (None, None, None) if body is None else (body.n, body.lease, body.context)
         if n is None:
-            (trial,) = await studies.ask(name, lease)
+            (trial,) = await studies.ask(name, lease, context)
             return JSONResponse(wire.trial(trial))
         if n > limits.trials:
             raise ObservationError(f"n={n}: this service gives at most {limits.trials} trials at once")
-        trials = await studies.ask(name, lease, n)
+        trials = await studies.ask(name, lease, context, n)
         return JSONResponse({"trials": [wire.trial(trial) for trial in trials]})
 
     @routes.post("/{name}/tell", response_model=schemas.Told, responses=UNKNOWN | CONFLICT, summary="What was measured")
@@ -59,7 +59,8 @@ def write_routes(studies: Studies, limits: Limits) -> APIRouter:
         if (given := len(body.params or ())) > limits.width:
             raise ParameterError(f"{given} parameters, and this service accepts at most {limits.width}")
         trial = str(body.id) if body.params is None else body.params
-        outcome = {"value": body.value, "failed": body.failed, "abandoned": body.abandoned}
+        outcome: dict[str, Any] = {"value": body.value, "failed": body.failed, "abandoned": body.abandoned}
+        outcome |= {"context": body.context, "constraints": body.constraints}
         await studies.tell(name, trial, outcome, body.time, body.idempotency_key or key)
         return JSONResponse({"told": True})
 
@@ -71,6 +72,16 @@ def write_routes(studies: Studies, limits: Limits) -> APIRouter:
     )
     async def recommend(name: str) -> Response:
         return JSONResponse(wire.recommendation(await studies.recommend(name)))
+
+    @routes.post(
+        "/{name}/recommend",
+        response_model=schemas.Recommendation,
+        responses=UNKNOWN | CONFLICT,
+        summary="The best parameters now, for a context",
+    )
+    async def recommend_for(name: str, body: schemas.RecommendFor | None = None) -> Response:
+        context, current = (None, None) if body is None else (body.context, body.current)
+        return JSONResponse(wire.recommendation(await studies.recommend(name, context, current)))
 
     @routes.get(
         "/{name}/state", response_model=schemas.Model, responses=UNKNOWN | CONFLICT, summary="What the model believes"

@@ -6,7 +6,8 @@ from pydantic import BaseModel, ConfigDict, FailFast, Field, FiniteFloat, field_
 
 from ebbtide.records import Kind
 from ebbtide.space import check_description
-from ebbtide.study.live import WORDS
+from ebbtide.study import conditions, live
+from ebbtide.study.conditions import MAX_CONSTRAINTS, MAX_CYCLES, MAX_WIDTH
 from ebbtide.study.storage.store import MAX_NAME
 
 Choice = Annotated[str | bool | int | FiniteFloat | None, Field(description="one of the choices")]
@@ -57,6 +58,20 @@ class Movement(Request):
     cost: FiniteFloat = Field(0.0, ge=0, description="of moving one parameter across its whole range")
 
 
+class AtMost(Request):
+    at_most: FiniteFloat
+
+
+class AtLeast(Request):
+    at_least: FiniteFloat
+
+
+Context = Annotated[
+    Params,
+    Field(max_length=MAX_WIDTH, description="what was measured of it; the rest is taken from earlier, if it can be"),
+]
+
+
 class NewStudy(Request):
     name: str = Field(min_length=1, max_length=MAX_NAME)
     space: dict[str, Parameter] = Field(min_length=1)
@@ -77,13 +92,28 @@ class NewStudy(Request):
         None, description="what a failed evaluation counts as: the worst of the active values, nothing, or a value"
     )
 
-    @property
-    def live(self) -> dict[str, Any]:
-        """How the study behaves on a live system, as given."""
-        given = self.model_dump(include=set(WORDS))
-        return {word: given[word] for word in WORDS}
+    context: dict[str, Parameter] | None = Field(
+        None, max_length=MAX_WIDTH, description="variables that are measured, not chosen, with their usual ranges"
+    )
+    cycles: dict[str, Annotated[FiniteFloat, Field(gt=0)]] | None = Field(
+        None, max_length=MAX_CYCLES, description="names and periods of what comes back, in seconds"
+    )
+    constraints: dict[str, AtMost | AtLeast] | None = Field(
+        None, max_length=MAX_CONSTRAINTS, description="limits of other values that are told with the objective's"
+    )
+    violation_rate: FiniteFloat | None = Field(
+        None, gt=0, lt=1, description="the share of the asks that may break a constraint, in the long run"
+    )
+    failures_violate: bool | None = Field(None, description="whether a failed evaluation counts as one that broke one")
 
-    @field_validator("space", mode="before")
+    @property
+    def options(self) -> dict[str, Any]:
+        """How the study behaves on a live system, and the world around it, as given."""
+        words = (*live.WORDS, *conditions.WORDS)
+        given = self.model_dump(include=set(words))
+        return {word: given[word] for word in words}
+
+    @field_validator("space", "context", mode="before")
     @classmethod
     def clear(cls, space: Any) -> Any:
         """What is wrong with the keys of a parameter is said in the same words everywhere."""
@@ -94,8 +124,9 @@ class NewStudy(Request):
 
     @property
     def width(self) -> int:
-        """Coordinates of its space: a category has one per choice."""
-        return sum(len(p.choices) if isinstance(p, CategoricalParameter) else 1 for p in self.space.values())
+        """Coordinates of its space and its context: a category has one per choice."""
+        described = [*self.space.values(), *(self.context or {}).values()]
+        return sum(len(p.choices) if isinstance(p, CategoricalParameter) else 1 for p in described)
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -120,6 +151,12 @@ class AskFor(Request):
     lease: FiniteFloat | None = Field(
         None, ge=0, le=1e9, description="seconds for which a trial counts as pending; by default one timescale"
     )
+    context: Context | None = None
+
+
+class RecommendFor(Request):
+    context: Context | None = None
+    current: Params | None = Field(None, description="the setting in force, which is kept unless another is better")
 
 
 class Tell(Request):
@@ -132,8 +169,19 @@ class Tell(Request):
     idempotency_key: str | None = Field(
         None, description="makes a retry safe; the header Idempotency-Key means the same", min_length=1, max_length=200
     )
+    context: Context | None = Field(None, description="what was measured of it; the rest is as it was for the trial")
+    constraints: dict[str, FiniteFloat] | None = Field(
+        None, max_length=MAX_CONSTRAINTS, description="measured values that are under a constraint; some may be missing"
+    )
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"id": "0", "value": 3.2}]})
+
+
+class Violations(BaseModel):
+    rate: float | None = Field(description="the share of those that counted which broke a constraint")
+    counted: int = Field(description="asks that were told with values under a constraint")
+    target: float
+    per_constraint: dict[str, float]
 
 
 class Study(BaseModel):
@@ -149,6 +197,11 @@ class Study(BaseModel):
     movement: Movement | None
     baseline: Params | None
     baseline_every: int
+    context: dict[str, Any] | None
+    cycles: dict[str, float]
+    constraints: dict[str, AtMost | AtLeast]
+    violation_rate: float
+    failures_violate: bool
     clock: str
     created: float
     asked: int
@@ -158,6 +211,7 @@ class Study(BaseModel):
     active: int
     removed: int
     last_told: float | None
+    violations: Violations | None = Field(description="null for a study without constraints")
 
 
 class Damaged(BaseModel):
@@ -175,6 +229,8 @@ class Trial(BaseModel):
     time: float
     expires: float | None
     kind: Kind
+    context: Params | None = Field(description="what it was chosen for; null for a study without")
+    filled: list[str] = Field(description="variables of the context that were not measured, but taken from earlier")
 
 
 class Trials(BaseModel):
@@ -192,6 +248,7 @@ class Recommendation(BaseModel):
     time: float
     support: float = Field(description="what is known about this setting is worth this many fresh measurements")
     failure: float = Field(description="the probability that an evaluation fails there")
+    feasible: float = Field(description="the probability that all constraints are met there")
 
 
 class Observation(BaseModel):
@@ -206,6 +263,9 @@ class Observation(BaseModel):
     active: bool
     removed_at: float | None
     relevance: float | None
+    context: Params | None
+    constraints: dict[str, float] | None
+    filled: list[str]
 
 
 class Observations(BaseModel):

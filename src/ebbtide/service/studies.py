@@ -129,24 +129,26 @@ class Studies(Reader):
 
     # --- verbs --------------------------------------------------------------------------------------------
 
-    async def ask(self, name: str, lease: float | None, n: int = 1) -> list[Trial]:
+    async def ask(
+        self, name: str, lease: float | None, context: Mapping[str, Any] | None = None, n: int = 1
+    ) -> list[Trial]:
         """All of them: after an error, those that were made before it are called off."""
         trials: list[Trial] = []
         try:
             async with _in_time():
                 while len(trials) < n:
-                    trials.append(await self._next_trial(name, lease))
+                    trials.append(await self._next_trial(name, lease, context))
         except Exception as error:
             name_pending(error, [trial for trial in trials if not await self._call_off(name, trial)])
             raise
         return trials
 
-    async def _next_trial(self, name: str, lease: float | None) -> Trial:
+    async def _next_trial(self, name: str, lease: float | None, context: Mapping[str, Any] | None) -> Trial:
         async with self._queues.of(name):
             trial, lost = None, 0
             while trial is None:  # another process may have asked meanwhile
                 ask = self._ask if lost < RACES else self._ask_alone
-                trial = await ask(name, lease)
+                trial = await ask(name, lease, context)
                 lost += 1
         self.notifier.announce(name)
         return trial
@@ -159,9 +161,9 @@ class Studies(Reader):
             return False
         return True
 
-    async def _ask(self, name: str, lease: float | None) -> Trial | None:
+    async def _ask(self, name: str, lease: float | None, context: Mapping[str, Any] | None) -> Trial | None:
         def plan(study: OpenStudy) -> tuple[int, Plan, bytes]:
-            plan = self._plan(name, study)
+            plan = self._plan(name, study, context)
             return study.number, plan, pickle.dumps(plan)
 
         def commit(study: OpenStudy) -> Trial | None:
@@ -173,11 +175,11 @@ class Studies(Reader):
         step = await self._workers.do(name, len(planned.engine.active), compute_step, packed)
         return await self._change(name, commit)
 
-    async def _ask_alone(self, name: str, lease: float | None) -> Trial | None:
+    async def _ask_alone(self, name: str, lease: float | None, context: Mapping[str, Any] | None) -> Trial | None:
         """In one transaction, so that other processes wait. The worker is chosen first: nobody waits for that."""
 
         def ask(study: OpenStudy, worker: Worker) -> Trial | None:
-            plan = self._plan(name, study)
+            plan = self._plan(name, study, context)
             step = worker.do(compute_step, pickle.dumps(plan), seconds=ALONE_S)
             return study.optimizer._commit(plan, step, lease)
 
@@ -186,9 +188,9 @@ class Studies(Reader):
 
         return await self._workers.use(name, 0, with_worker)
 
-    def _plan(self, name: str, study: OpenStudy) -> Plan:
+    def _plan(self, name: str, study: OpenStudy, context: Mapping[str, Any] | None) -> Plan:
         """An error if the model would be too large to be computed in time."""
-        plan = study.optimizer._plan()
+        plan = study.optimizer._plan(context=context)
         capacity, size = study.optimizer.algorithm.staleness.capacity, len(plan.engine.active)
         if size > self.limits.active and (capacity is None or capacity > self.limits.active):
             raise ConfigurationError(
@@ -215,18 +217,21 @@ class Studies(Reader):
         await self._change(name, record)
         self.notifier.announce(name)
 
-    async def recommend(self, name: str) -> Recommendation:
-        def pack(study: OpenStudy) -> tuple[Plan, bytes]:
-            plan = self._plan(name, study)
-            return plan, pickle.dumps(plan.engine)
+    async def recommend(
+        self, name: str, context: Mapping[str, Any] | None = None, current: Mapping[str, Any] | None = None
+    ) -> Recommendation:
+        def pack(study: OpenStudy) -> tuple[int, bytes]:
+            plan = self._plan(name, study, context)
+            in_force = None if current is None else study.optimizer.space.check(current)
+            return len(plan.engine.active), pickle.dumps((plan, in_force))
 
         async with _in_time():
-            plan, packed = await self._change(name, pack)
-            return await self._workers.do(name, len(plan.engine.active), compute_recommendation, packed, plan.now)
+            size, packed = await self._change(name, pack)
+            return await self._workers.do(name, size, compute_recommendation, packed)
 
     async def model(self, name: str) -> dict[str, Any]:
         def describe(study: OpenStudy) -> dict[str, Any]:
-            study.optimizer._plan()  # to catch up with other processes
+            study.optimizer._catch_up()
             return wire.model(study.optimizer)
 
         return await self._write(lambda: self._with(name, describe))

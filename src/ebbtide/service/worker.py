@@ -24,7 +24,6 @@ from ebbtide.optimizer import Optimizer
 from ebbtide.records import Recommendation
 from ebbtide.space import Float
 from ebbtide.study.asks import Plan
-from ebbtide.study.engine import Engine
 from ebbtide.study.step import Step
 
 T = TypeVar("T")
@@ -59,9 +58,10 @@ def compute_step(plan: bytes) -> Step:
     return work.step()
 
 
-def compute_recommendation(engine: bytes, now: float) -> Recommendation:
-    work: Engine = pickle.loads(engine)  # noqa: S301 - the same
-    return work.recommend(now)
+def compute_recommendation(packed: bytes) -> Recommendation:
+    plan: Plan
+    plan, current = pickle.loads(packed)  # noqa: S301 - the same
+    return plan.engine.recommend(plan.now, plan.coordinates, current)
 
 
 def _main(connection: "Connection[Any, Any]", niceness: int, memory: int) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from ebbtide.checks import as_finite
 from ebbtide.clock import LARGEST_TIME, Clock, SystemClock
 from ebbtide.errors import CallbackWarning, ClockWarning, EbbtideError
+from ebbtide.gp.arrays import Array
 from ebbtide.records import Asked, Event, Trial, copied
 from ebbtide.study.contexts import Completed
 from ebbtide.study.engine import Engine
@@ -35,9 +36,13 @@ class Plan:
     context: Completed = field(default_factory=Completed)
 
     def step(self) -> Step:
+        return self.engine.step(self.now, self.until, self.coordinates)
+
+    @property
+    def coordinates(self) -> Array | None:
+        """Of its context; None if the study has none."""
         around = self.context.context
-        coordinates = None if around is None else self.engine.definition.conditions.encode(around)
-        return self.engine.step(self.now, self.until, coordinates)
+        return None if around is None else self.engine.definition.conditions.encode(around)
 
     def outcome(self, step: Step, engine: Engine, landed: float, lease: float | None) -> Ask:
         """The ask to record. Since the plan was made, `engine` may have been told more, but has not asked."""

@@ -52,7 +52,7 @@ class Conditions:
             said["constraints"] = constraints_of(said["constraints"])
         if not said.get("constraints"):
             for word in ("violation_rate", "failures_violate"):
-                if word in said:
+                if said.get(word, False) is not False:
                     raise ConfigurationError(f"{word}={said[word]!r} needs constraints, such as eb.AtMost(50.0)")
         return cls(**said)
 

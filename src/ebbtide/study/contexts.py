@@ -31,11 +31,14 @@ class Completed:
     ages: Mapping[str, float] = field(default_factory=dict)
 
     def warn(self, stacklevel: int) -> None:
-        """Say which variables were filled; the caller of `stacklevel` functions further up reads it."""
+        """Say which variables were filled; the caller of `stacklevel` functions further up reads it.
+
+        Python remembers each text that it has shown: in weeks, there must not be too many.
+        """
         for name, age in self.ages.items():
             warnings.warn(
-                f"{name!r} of the context was not measured: its latest value, {(self.context or {})[name]!r}, is used, "
-                f"which is {age:.3g} old; measure it each time",
+                f"{name!r} of the context was not measured: its latest value is used, which is about {age:.1g} old; "
+                "measure it each time",
                 ContextWarning,
                 stacklevel=stacklevel + 1,
             )
@@ -43,8 +46,6 @@ class Completed:
 
 def complete(conditions: Conditions, latest: Latest, measured: Params, moment: float, span: float) -> Completed:
     """Fill what was not measured with its latest value, if that is at most `span` away from the moment."""
-    if conditions.context is None:
-        return Completed()
     context, ages = {}, {}
     for name in conditions.variables:
         if name in measured:
@@ -73,16 +74,15 @@ def updated(latest: Latest, context: Mapping[str, Any], filled: Sequence[str], w
 
 
 def sampled(
-    lines: Sequence[int], rows: Sequence[Sequence[float]], line: int, row: Array, seed: int
+    lines: list[int], rows: list[list[float]], line: int, row: Array, seed: int
 ) -> tuple[list[int], list[list[float]]]:
     """A uniform sample of a history's lines with one more: the lines with the smallest random numbers."""
-    unchanged = list(lines), [list(kept) for kept in rows]
     number = _random(seed, line)
     if line in lines or (len(lines) >= SAMPLE and number > _random(seed, lines[-1])):
-        return unchanged
+        return lines, rows
     at = bisect([_random(seed, known) for known in lines], number)
     rounded = [round(coordinate, DIGITS) for coordinate in row.tolist()]
-    return [*lines[:at], line, *lines[at:]][:SAMPLE], [*unchanged[1][:at], rounded, *unchanged[1][at:]][:SAMPLE]
+    return [*lines[:at], line, *lines[at:]][:SAMPLE], [*rows[:at], rounded, *rows[at:]][:SAMPLE]
 
 
 def _random(seed: int, line: int) -> int:

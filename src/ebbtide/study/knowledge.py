@@ -50,7 +50,8 @@ class Knowledge:
     | `learn`   | other processes have recorded asks and tells                      |
     | `note`    | the clock was read                                                |
 
-    A host that keeps the trials itself (Optuna) uses `advance` for an ask's outcome, and `expect` before it asks.
+    A host that keeps the trials itself (Optuna) uses `advance` for an ask's outcome, `note_context` for what was told
+    before it, and `expect` before it asks.
     """
 
     def __init__(self, definition: Definition) -> None:
@@ -86,7 +87,7 @@ class Knowledge:
         """Start from where a log ends: `engine.restore(*log.checkpoint())`."""
         self._state, self._active = state, ActiveSet(self.space, checkpoint, self.definition.conditions)
         for line, observation in checkpoint.contexts.items():
-            self._note_context(line, observation)
+            self.note_context(line, observation)
 
     def apply(self, ask: Ask) -> None:
         """Apply an ask that was recorded."""
@@ -101,12 +102,12 @@ class Knowledge:
 
     def record(self, observation: Observation, reading: float | None = None) -> None:
         """Apply a tell that was recorded, and the clock's reading at that time, if it is known."""
-        self._note_context(self._active.told, observation)
+        self.note_context(self._active.told, observation)
         self._active.record(observation)
         if reading is not None:
             self.note(reading)
 
-    def _note_context(self, line: int, told: Observation) -> None:
+    def note_context(self, line: int, told: Observation) -> None:
         """Note the context that was told with a line; doing it again changes nothing."""
         if told.context is not None:
             known = self._state.measured(told.context, told.filled, (told.time, 1, line))
@@ -127,7 +128,7 @@ class Knowledge:
             if ask.trial.id in told:
                 self._active.settle(ask.trial.id)
         for number, (observation, _) in enumerate(updates.tells, line):
-            self._note_context(number, observation)  # again: the state is now the one that the last ask left behind
+            self.note_context(number, observation)  # again: the state is now the one that the last ask left behind
         if updates.in_force is not None:
             self._active.in_force = updates.in_force
 
@@ -237,9 +238,11 @@ class Knowledge:
 
     def completed(self, measured: Params, moment: float) -> Completed:
         """The context at a moment; what was not measured is taken from the latest measurements within one l_T."""
-        hyper = self._state.hyper
+        conditions, hyper = self.definition.conditions, self._state.hyper
+        if conditions.context is None:
+            return Completed()
         span = math.inf if hyper is None else self.span_of(hyper.timescale)
-        return complete(self.definition.conditions, self._state.latest, measured, moment, span)
+        return complete(conditions, self._state.latest, measured, moment, span)
 
     def outlook(
         self,

@@ -10,6 +10,7 @@ from ebbtide.checks import as_finite
 from ebbtide.space import Float, Int, Parameter
 from ebbtide.space.scales import Steps
 
+WHOLE = 2.0**53  # whole numbers up to here are floats, too
 FARTHEST = 1e9  # ranges: however large a measured value is, its coordinate can be computed with
 
 
@@ -30,7 +31,7 @@ def plain(variable: Parameter, value: Any) -> Any:
     if not isinstance(variable, Float | Int):
         return variable.plain(value)
     number = float(value)
-    return int(number) if isinstance(variable, Int) and number.is_integer() else number
+    return int(number) if isinstance(variable, Int) and number.is_integer() and abs(number) < WHOLE else number
 
 
 def coordinates(variable: Parameter, value: Any) -> list[float]:

@@ -10,11 +10,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import IO, Any
 
 from ebbtide.tuning.guard import guarded
-from ebbtide.tuning.outcome import Outcome, Tail, one_line, reason, value_of_last_line
+from ebbtide.tuning.outcome import Outcome, Tail, one_line, outcome_of_last_line, reason
 
 CHUNK = 64 * 1024
 LAST_READS = 32  # after the command's end: enough for a full pipe, but not for an orphan that keeps writing
@@ -28,26 +29,46 @@ SECRETS = ("EBBTIDE_TOKEN",)  # in our environment, and not for the command
 
 def run_command(argv: Sequence[str], timeout: float, *, prints_value: bool = True) -> Outcome:
     """Run a command until it ends or its time is over. Nothing of its process group is left running."""
+    ran = run(argv, timeout)
+    if ran.problem is not None:
+        return Outcome(None, ran.problem, ran.seconds)
+    outcome = outcome_of_last_line(ran.out, ran.seconds) if prints_value else Outcome(None, None, ran.seconds)
+    return replace(outcome, problem=outcome.problem and ran.complaint(outcome.problem))
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A command that has ended: what it printed, or one line about what went wrong."""
+
+    out: Tail
+    err: Tail
+    seconds: float
+    problem: str | None
+
+    def complaint(self, why: str) -> str:
+        """One line, with the last one that it printed about itself."""
+        return one_line(": ".join(filter(None, [why, self.err.last_line()])))
+
+
+def run(argv: Sequence[str], timeout: float) -> Ran:
+    """The same, whatever the command prints."""
     started = time.monotonic()
     out, err = Tail(), Tail()
-    value, complaint = None, None
+    why = None
     try:
         with _running(argv) as process:
             in_time = _listen(process, started + timeout, out, err)
             if in_time and _was_told_to_stop(process.returncode):
                 time.sleep(OUR_TURN)
     except _StartError as error:
-        return Outcome(None, str(error), time.monotonic() - started)
+        return Ran(out, err, time.monotonic() - started, str(error))
     if not in_time:
         survived = "" if process.returncode is not None else ", and could not be killed"
-        complaint = f"still running after {timeout:g} s{survived}"
+        why = f"still running after {timeout:g} s{survived}"
     elif process.returncode != 0:
-        complaint = _ending(process.returncode)
-    elif prints_value:
-        value, complaint = value_of_last_line(out, "printed")
-    if complaint is not None:
-        complaint = one_line(": ".join(filter(None, [complaint, err.last_line()])))
-    return Outcome(value, complaint, time.monotonic() - started)
+        why = _ending(process.returncode)
+    ran = Ran(out, err, time.monotonic() - started, None)
+    return ran if why is None else replace(ran, problem=ran.complaint(why))
 
 
 class _StartError(Exception):

@@ -4,10 +4,11 @@ import socket
 import threading
 import time
 from contextlib import closing, suppress
+from dataclasses import replace
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
-from ebbtide.tuning.outcome import Outcome, one_line, reason, value_of_body
+from ebbtide.tuning.outcome import Outcome, one_line, outcome_of_body, reason
 
 GRACE = 1.0  # seconds for an answer that is late to be given up
 LONGEST_BODY = 1024 * 1024
@@ -18,7 +19,15 @@ LONGEST_SOCKET_WAIT = 24 * 3600.0  # sockets cannot wait much longer
 def read_metric(url: str, timeout: float) -> Outcome:
     """Read a value from an HTTP endpoint, in at most `timeout` seconds however slowly it answers."""
     started = time.monotonic()
-    fetch = _Fetch(url, timeout)
+    body, problem = fetched(url, timeout, LONGEST_BODY)
+    seconds = time.monotonic() - started
+    outcome = Outcome(None, problem, seconds) if body is None else outcome_of_body(body, seconds)
+    return replace(outcome, problem=outcome.problem and one_line(outcome.problem))
+
+
+def fetched(url: str, timeout: float, longest: int) -> tuple[bytes | None, str | None]:
+    """What an endpoint answers, if that is at most `longest` bytes; or one line about what went wrong."""
+    fetch = _Fetch(url, timeout, longest)
     # In a thread, because neither a deadline nor Ctrl-C ends a name lookup.
     thread = threading.Thread(target=fetch.run, name="ebbtide-metric", daemon=True)
     try:
@@ -29,11 +38,8 @@ def read_metric(url: str, timeout: float) -> Outcome:
         fetch.give_up()
     if not in_time:
         thread.join(GRACE)
-        return Outcome(None, fetch.too_slow, time.monotonic() - started)
-    value, problem = None, fetch.problem
-    if problem is None:
-        value, problem = value_of_body(fetch.body)
-    return Outcome(value, problem and one_line(problem), time.monotonic() - started)
+        return None, fetch.too_slow
+    return (fetch.body, None) if fetch.problem is None else (None, one_line(fetch.problem))
 
 
 class _AnswerError(Exception):
@@ -43,8 +49,8 @@ class _AnswerError(Exception):
 class _Fetch:
     """One GET with its redirects; another thread can abandon it."""
 
-    def __init__(self, url: str, timeout: float) -> None:
-        self.url = url
+    def __init__(self, url: str, timeout: float, longest: int) -> None:
+        self.url, self.longest = url, longest
         self.body = b""
         self.problem: str | None = None
         self.too_slow = f"no answer within {timeout:g} s"
@@ -96,9 +102,9 @@ class _Fetch:
                     return target
                 if not 200 <= response.status < 300:
                     raise _AnswerError(f"HTTP {response.status} {response.reason}")
-                body = response.read(LONGEST_BODY + 1)
-        if len(body) > LONGEST_BODY:
-            raise _AnswerError(f"the answer is longer than {LONGEST_BODY} bytes")
+                body = response.read(self.longest + 1)
+        if len(body) > self.longest:
+            raise _AnswerError(f"the answer is longer than {self.longest} bytes")
         return body
 
     def _watch(self, wire: socket.socket) -> None:

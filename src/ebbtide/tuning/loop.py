@@ -4,10 +4,11 @@ import math
 import random
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal, Protocol, TypeVar
 
 from ebbtide.clock import Clock, SystemClock, wait_until
 from ebbtide.errors import (
@@ -22,6 +23,7 @@ from ebbtide.errors import (
 )
 from ebbtide.records import Recommendation, Trial
 from ebbtide.tuning.claims import Claim, Claims
+from ebbtide.tuning.context import Reading
 from ebbtide.tuning.outcome import Outcome, one_line
 from ebbtide.tuning.status import Status
 
@@ -37,6 +39,14 @@ LONGEST_DURATION = 366 * 24 * 3600.0
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class Around:
+    """How the context of a study is measured (None: it has none), and which words are told beside a value."""
+
+    read: Callable[[], Reading] | None = None
+    told: Sequence[Literal["context", "constraints"]] = ()
+
+
 class Study(Protocol):
     """What the loop needs of eb.Optimizer. If the study has a `clock`, a trial is evaluated at its time.
 
@@ -49,6 +59,8 @@ class Study(Protocol):
     ) -> object: ...
     def recommend(self) -> Recommendation: ...
 
+    # With conditions, `ask` and `recommend` also take a `context`, and `tell` a `context` and `constraints`.
+
 
 def tune(
     study: Study,
@@ -59,6 +71,7 @@ def tune(
     stop_after: int | None = None,
     lease: float | None = None,
     claims: Claims | None = None,
+    around: Around | None = None,
     sleep: Callable[[float], object] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> None:
@@ -66,9 +79,10 @@ def tune(
 
     Evaluations start every `every` seconds; after one that takes longer, the next starts at once. `lease` is the time
     in which an evaluation is told even at worst; trials with this lease that were not are told as abandoned. With
-    `claims`, so are those that a killed loop has left behind, at once.
+    `claims`, so are those that a killed loop has left behind, at once. `around` reads the context, and says what of
+    that which is printed beside a value is told with it.
     """
-    rounds = _Rounds(study, evaluate, show, lease, claims, sleep, monotonic)
+    rounds = _Rounds(study, evaluate, show, lease, claims, around or Around(), sleep, monotonic)
     rounds.settle_left_behind()
     due = monotonic()
     while stop_after is None or rounds.status.count < stop_after:
@@ -90,11 +104,12 @@ class _Rounds:
         show: Callable[[Status], object],
         lease: float | None,
         claims: Claims | None,
+        around: Around,
         sleep: Callable[[float], object],
         monotonic: Callable[[], float],
     ) -> None:
         self.study, self.evaluate, self.show, self.lease = study, evaluate, show, lease
-        self.claims, self.sleep, self.monotonic = claims, sleep, monotonic
+        self.claims, self.around, self.sleep, self.monotonic = claims, around, sleep, monotonic
         # By its lease, a trial of this loop is known from those of others.
         self._own_lease = lease if lease is None or claims is None else lease + OWN * random.random()  # noqa: S311
         self.status = Status()
@@ -118,13 +133,35 @@ class _Rounds:
     def _ask(self) -> Trial:
         lease = self._own_lease
         if self.claims is None or lease is None:
-            return self._patiently(lambda: self.study.ask(lease=lease))
+            return self._ask_in_context(lease)
         self.claims.hold(self._asked, None, lease)
-        trial = self._patiently(lambda: self.study.ask(lease=lease))
+        trial = self._ask_in_context(lease)
         number = int(trial.id)
         self.claims.hold(number, number, lease)
         self._asked = number + 1
         return trial
+
+    def _ask_in_context(self, lease: float | None) -> Trial:
+        """Where the context cannot be measured, its latest values are used, as long as they are not too old."""
+        if self.around.read is None:
+            return self._patiently(lambda: self.study.ask(lease=lease))
+        pause = FIRST_PAUSE
+        while True:
+            reading = self.around.read()
+            for context in (reading.context, None) if reading.context is not None else (None,):
+                words: dict[str, Any] = {"lease": lease, "context": context}
+                try:
+                    trial = self._patiently(partial(self.study.ask, **words))
+                except ObservationError as error:
+                    reading = reading if context is None and reading.problem else Reading(None, one_line(str(error)))
+                else:
+                    missing = f"{', '.join(trial.filled)} not measured" if trial.filled else None
+                    self.status = replace(self.status, context_problem=reading.problem or missing)
+                    return trial
+            trouble = f"the context cannot be measured: {reading.problem}; trying again in {pause:g} s"
+            self.show(replace(self.status, trouble=trouble))
+            self.sleep(pause)
+            pause = min(2.0 * pause, LONGEST_PAUSE)
 
     def settle_left_behind(self) -> None:
         """What was claimed by a loop on this machine that was killed."""
@@ -172,6 +209,7 @@ class _Rounds:
             outcome=outcome,
             held=(trial.params, outcome.value) if trial.kind == "hold" and outcome.value is not None else before.held,
             problem=outcome.problem if failed else before.problem,
+            beside=None if failed else outcome.problem,
         )
 
     def _evaluate(self, trial: Trial) -> Outcome:
@@ -189,7 +227,7 @@ class _Rounds:
         """Tell the study; the outcome as it was recorded."""
         if (value := outcome.value) is not None:
             try:
-                self._patiently(lambda: self.study.tell(trial, value))
+                outcome = self._tell_value(trial, value, outcome)
             except ObservationError as error:
                 outcome = replace(outcome, value=None, problem=one_line(str(error)))
             except TrialError as error:  # somebody else has told it
@@ -198,6 +236,19 @@ class _Rounds:
                 return outcome
         with suppress(TrialError):
             self._patiently(lambda: self.study.tell(trial, failed=True))
+        return outcome
+
+    def _tell_value(self, trial: Trial, value: float, outcome: Outcome) -> Outcome:
+        """With what was printed beside it; if that cannot be recorded, at least the value."""
+        beside = {name: found for name in self.around.told if (found := getattr(outcome, name)) is not None}
+        if beside:
+            try:
+                self._patiently(partial(self.study.tell, trial, value, **beside))
+            except ObservationError as error:
+                outcome = replace(outcome, problem=one_line(str(error)))
+            else:
+                return outcome
+        self._patiently(lambda: self.study.tell(trial, value))
         return outcome
 
     def _patiently(self, action: Callable[[], T]) -> T:
@@ -226,9 +277,16 @@ class _Rounds:
 def looked(study: Study, status: Status) -> Status:
     """The status with what is best now, the gain and the warnings. Only for display, so no error ends the loop."""
     status = replace(status, best=None, age=0.0, nothing_known=False)
+    asked = status.trial
+    words: dict[str, Any] = {} if asked is None or asked.context is None else {"context": asked.context}
     try:
-        status = replace(status, gain=getattr(study, "gain", None), warnings=tuple(getattr(study, "warnings", ())))
-        return replace(status, best=study.recommend())
+        status = replace(
+            status,
+            gain=getattr(study, "gain", None),
+            violations=getattr(study, "violations", None),
+            warnings=tuple(getattr(study, "warnings", ())),
+        )
+        return replace(status, best=study.recommend(**words))
     except NothingKnownError:
         return replace(status, nothing_known=True)
     except Exception:  # of any kind: it may be the model's, or a clock's

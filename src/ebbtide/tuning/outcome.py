@@ -1,11 +1,14 @@
 """What came of an evaluation, and how a value is read.
 
-The value is the last line that is not blank: a finite number, or a JSON object with one under "value".
+The value is the last line that is not blank: a finite number, or a JSON object with one under "value", which may also
+have "constraints" and "context".
 """
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ebbtide.checks import as_finite
 
@@ -20,6 +23,8 @@ class Outcome:
     value: float | None
     problem: str | None
     seconds: float
+    constraints: Any = None  # as it was printed
+    context: Any = None
 
 
 class Tail:
@@ -46,39 +51,53 @@ class Tail:
         return self._cut and len(bytes(self._bytes).rstrip().splitlines()) <= 1
 
 
-def value_of_last_line(tail: Tail, said: str) -> tuple[float | None, str | None]:
+def outcome_of_last_line(tail: Tail, seconds: float) -> Outcome:
+    """Of what a command printed."""
+    line, complaint = complete_last_line(tail)
+    return Outcome(None, complaint, seconds) if line is None else _outcome([line], seconds)
+
+
+def complete_last_line(tail: Tail) -> tuple[str | None, str]:
+    """The last line; or None, and what is wrong with it."""
     line = tail.last_line()
     if line is None:
-        return None, f"{said} nothing"
+        return None, "printed nothing"
     if tail.torn:
-        return None, f"{said} a last line longer than {TAIL} bytes"
-    value = _number(line)
-    return value, None if value is not None else _no_number(line)
+        return None, f"printed a last line longer than {TAIL} bytes"
+    return line, ""
 
 
-def value_of_body(body: bytes) -> tuple[float | None, str | None]:
+def outcome_of_body(body: bytes, seconds: float) -> Outcome:
     """The same rule, but a JSON object may also span several lines."""
+    texts = readings_of_body(body)
+    return _outcome(texts, seconds) if texts else Outcome(None, "the answer is empty", seconds)
+
+
+def readings_of_body(body: bytes) -> list[str]:
+    """The last line that is not blank, and all of the text; nothing if there is none."""
     text = body.decode(errors="replace").strip()
-    if not text:
-        return None, "the answer is empty"
-    line = body.strip().splitlines()[-1].decode(errors="replace").strip()
-    value = _number(line)
-    if value is None:
-        value = _number(text)
-    return value, None if value is not None else _no_number(line)
+    return [body.strip().splitlines()[-1].decode(errors="replace").strip(), text] if text else []
 
 
-def _no_number(line: str) -> str:
-    return f'the last line is {one_line(line, 60)!r}, not a finite number or a JSON object with one as "value"'
+def _outcome(texts: Sequence[str], seconds: float) -> Outcome:
+    """Of the first of these texts that has a value."""
+    for text in texts:
+        described = _described(text)
+        if (value := as_finite(described.get("value"))) is not None:
+            return Outcome(value, None, seconds, described.get("constraints"), described.get("context"))
+    said = f"the last line is {one_line(texts[0], 60)!r}"
+    return Outcome(None, f'{said}, not a finite number or a JSON object with one as "value"', seconds)
 
 
-def _number(text: str) -> float | None:
+def _described(text: str) -> dict[str, Any]:
+    """A JSON object; a number is one with a value."""
     try:
         if text.startswith("{"):
-            return as_finite(json.loads(text)["value"])
-        return None if "_" in text else as_finite(float(text))  # only Python takes 2024_01 for a number
-    except (ValueError, KeyError, RecursionError):
-        return None
+            described: dict[str, Any] = json.loads(text)
+            return described
+        return {} if "_" in text else {"value": float(text)}  # only Python takes 2024_01 for a number
+    except (ValueError, RecursionError):
+        return {}
 
 
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")  # colours and other terminal commands

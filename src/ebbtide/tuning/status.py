@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ebbtide.records import Recommendation, Trial
+from ebbtide.records import Recommendation, Trial, Violations
 from ebbtide.study.gain import Gain
 from ebbtide.tuning.outcome import Outcome, one_line
 from ebbtide.tuning.template import written
@@ -28,6 +28,9 @@ class Status:
     age: float = 0.0  # seconds since the best was computed
     nothing_known: bool = False  # no value was ever told
     gain: Gain | None = None  # over the baseline
+    violations: Violations | None = None  # of the constraints
+    context_problem: str | None = None  # why the context of the trial is from earlier
+    beside: str | None = None  # why what was printed beside a value was not told
     warnings: tuple[str, ...] = ()
     problem: str | None = None  # of the latest failure
     trouble: str | None = None  # why nothing can be asked or told at present
@@ -38,6 +41,12 @@ def line(status: Status, width: int) -> str:
     parts = ["  ".join(filter(None, [_number(status), _now(status)]))]
     if status.gain is not None:  # first, because a narrow terminal cuts the end
         parts.append(f"gain over baseline {in_words(status.gain)}")
+    if status.violations is not None:
+        parts.append(_broken(status.violations))
+    if status.context_problem is not None:
+        parts.append(f"context from earlier: {status.context_problem}")
+    if status.beside is not None:
+        parts.append(f"only the value was told: {status.beside}")
     if status.nothing_known:
         parts.append("nothing is known yet")
     elif status.best is not None:
@@ -61,6 +70,8 @@ def summary(status: Status) -> list[str]:
         said.append(f"Held last: {_listed(params)} → {_compact(value)}.")
     if (gain := status.gain) is not None:
         said.append(f"Gain over the baseline: {in_words(gain)}, from {gain.comparisons} comparisons.")
+    if status.violations is not None and status.violations.rate is not None:
+        said.append(f"Constraints: {_broken(status.violations)}.")
     return said
 
 
@@ -75,6 +86,18 @@ def in_words(gain: Gain) -> str:
     mean, low, high = (100.0 * part for part in gain.relative)
     digits = 0 if high - low >= 5.0 else 1
     return f"{mean:+.{digits}f} % ({low:+.{digits}f} … {high:+.{digits}f} %)"
+
+
+def _broken(violations: Violations) -> str:
+    """How often constraints were broken.
+
+    >>> _broken(Violations(rate=0.04, counted=250, target=0.05, per_constraint={}))
+    'violations 4.0 % of 250 (wanted: at most 5 %)'
+    """
+    if violations.rate is None:
+        return "no constraint was measured yet"
+    wanted = f"wanted: at most {100.0 * violations.target:g} %"
+    return f"violations {100.0 * violations.rate:.1f} % of {violations.counted} ({wanted})"
 
 
 def _number(status: Status) -> str:
