@@ -138,6 +138,25 @@ def test_constraints_are_at_most_zero():
     assert seen.per_constraint["constraint 1"] == 1.0
 
 
+def test_violations_of_forgotten_trials_are_still_counted(tmp_path):
+    clock, window = eb.ManualClock(), eb.Algorithm(staleness=eb.SlidingWindow(size=3))
+
+    def opened():
+        sampler = EbbtideSampler(window, clock=clock, seed=0, n_initial=2, constraints_func=too_slow)
+        storage = f"sqlite:///{tmp_path}/s.db"
+        return optuna.create_study(study_name="s", storage=storage, sampler=sampler, load_if_exists=True)
+
+    study = opened()
+    for _ in range(9):
+        trial = study.ask()
+        study.tell(trial, trial.suggest_float("x", 0.0, 1.0))
+        clock.advance(1.0)
+    whole, resumed = belief(study).engine.active, belief(opened()).engine.active
+    assert len(whole) < 9
+    assert whole.broken == resumed.broken
+    assert whole.broken.total() == 8  # the first was sampled before there was a model
+
+
 def test_a_recommendation_for_a_context():
     clock = eb.ManualClock()
     study = study_of(clock=clock, context=CONTEXT)

@@ -14,8 +14,8 @@ from helpers.faulty import Disk, Done, after_power_cut
 from helpers.studies import contents
 
 import ebbtide as eb
-from ebbtide import optimizer
 from ebbtide.clock import wait_until
+from ebbtide.study import asks
 from ebbtide.study.storage import database
 
 SPACE = {"x": eb.Float(0.0, 1.0), "n": eb.Int(1, 9)}
@@ -152,7 +152,7 @@ def test_a_write_that_fails_is_reported_and_leaves_no_trace(error, lasting, page
 
 
 def test_a_failed_ask_that_locked_out_others_leaves_no_trace(folder, undisturbed, monkeypatch):
-    monkeypatch.setattr(optimizer, "RACES", 0)  # as if every ask had been overtaken
+    monkeypatch.setattr(asks, "RACES", 0)  # as if every ask had been overtaken
     test_a_write_that_fails_is_reported_and_leaves_no_trace("EIO", False, None, folder, undisturbed, monkeypatch)
 
 

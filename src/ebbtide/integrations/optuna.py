@@ -271,10 +271,11 @@ class _Belief:
     def _hear(self, trial: FrozenTrial) -> bool:
         """Record a finished trial; False if it should have been modelled but has no time."""
         time, complete = self.record.time(trial), trial.state == TrialState.COMPLETE
-        if time is not None and trial.number in self.record.forgotten:
-            self.engine.record(Observation({}, time, 0.0, removed_at=time))
-            return True
         told = self._told(trial)
+        if time is not None and trial.number in self.record.forgotten:
+            gone = Observation({}, time, 0.0, removed_at=time)
+            self.engine.record(replace(gone, trial_id=told.trial_id, constraints=told.constraints))  # still counted
+            return True
         if told.value is not None and self.conditions.variables and told.context is None:
             self._unknown += 1
             told = SAYS_NOTHING
