@@ -108,7 +108,8 @@ def level(known: Knowledge) -> dict[str, float]:
     before = known.state.level or {"odds": first_level(rate), "kept": 0, "broken": 0}
     counts = known.active.broken
     now = {"kept": counts.get(0, 0), "broken": sum(counts.values()) - counts.get(0, 0)}
-    new = {word: now[word] - int(before[word]) for word in now}
+    # A dashboard that looks back at an ask knows only what the ask recorded: then nothing is new.
+    new = {word: max(0, now[word] - int(before[word])) for word in now}
     return {"odds": calibrated(before["odds"], new["broken"], new["kept"], rate), **now}
 
 
