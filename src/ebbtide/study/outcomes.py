@@ -18,8 +18,8 @@ from ebbtide.parts.feasibility import Feasibility, calibrated, first_level
 from ebbtide.study.knowledge import Knowledge
 from ebbtide.study.state import tuples
 
-IN_TURN = 3  # asks between two fits of the same value: what is allowed changes more slowly than the ask is waited for
-SEARCH_EVERY = 5  # of these fits, one searches from scratch
+IN_TURN = 5  # asks between two fits of the same value, as the hyperparameters hardly change meanwhile
+SEARCH_EVERY = 3  # of these fits, one searches from scratch
 SPREAD = 256  # random places among which the safest is looked for
 LARGEST = 5.0  # excess in its own unit: how far beyond a limit does not matter, and must not flatten the model
 
