@@ -93,8 +93,8 @@ def weak_prior(
     | λ         | 1       | 1.5, 1.5                  | 1e-3 … 1e3      |
     | l_S       | 0.3√d   | 1.5, 0.7                  | 0.005√d … 20√d  |
     | l_T       | typical | 1, 1                      | floor … ceiling |
-    | l_C       | 1       | 1, 2                      | 0.05 … 100      |
-    | a/(1 − a) | 1       | 2, 2                      | e^−5 … e^5      |
+    | l_C       | 3       | 1.5, 2                    | 0.05 … 100      |
+    | a/(1 − a) | 0.2     | 2, 2                      | e^−5 … e^5      |
     | lⱼ        | 10 P    | 1, 1                      | P … 1000 P      |
     | r         | 0.7     | 0.5, 0.7                  | 0.35 … 5        |
     | σ²/λ      | 0.05    | 2, 1                      | 1e-6 … 100      |
@@ -103,14 +103,15 @@ def weak_prior(
     a model that believes in noise on a flat function never looks elsewhere; and both are preferred to a short l_T,
     which makes W-DBO forget. Data that carries no information about l_T (noise on a flat function) leaves it typical:
     a model that took the function for static would not notice when it starts to drift (docs/results.md, "Ackley").
+    A context is taken to matter little, and a cycle to explain little, until the data says otherwise.
     """
     root = np.sqrt(dim)
     rows = [(1.0, 1.5, 1.5, 1e-3, 1e3)] + (dim if ard else 1) * [(0.3 * root, 1.5, 0.7, 0.005 * root, 20.0 * root)]
-    rows += context * [(1.0, 1.0, 2.0, 0.05, 100.0)]
+    rows += context * [(3.0, 1.5, 2.0, 0.05, 100.0)]
     if limits is not None:
         rows.append((limits.typical, 1.0, limits.spread_above, limits.floor, limits.ceiling))
     for period in periods:
-        rows.append((1.0, 2.0, 2.0, float(np.exp(-5.0)), float(np.exp(5.0))))
+        rows.append((0.2, 2.0, 2.0, float(np.exp(-5.0)), float(np.exp(5.0))))
         rows.append((10.0 * period, 1.0, 1.0, period, 1000.0 * period))
         rows.append((0.7, 0.5, 0.7, 0.35, 5.0))
     rows.append((0.05, 2.0, 1.0, 1e-6, 100.0))
