@@ -14,7 +14,7 @@ import numpy as np
 
 from ebbtide.clock import GRACE
 from ebbtide.errors import ConfigurationError, NothingKnownError
-from ebbtide.gp.arrays import Array, Rows
+from ebbtide.gp.arrays import Array
 from ebbtide.gp.linalg import one_blas_thread
 from ebbtide.gp.posterior import Posterior, condition
 from ebbtide.gp.quasirandom import sobol
@@ -24,7 +24,7 @@ from ebbtide.study.active import Checkpoint
 from ebbtide.study.definition import Definition
 from ebbtide.study.knowledge import Knowledge
 from ebbtide.study.model_step import ModelStep
-from ebbtide.study.outcomes import feasibility, modelled, safest
+from ebbtide.study.outcomes import Outcome, feasibility, modelled, safest
 from ebbtide.study.recommending import recommended, support, unless_better
 from ebbtide.study.state import State
 from ebbtide.study.step import Step
@@ -35,7 +35,7 @@ class Engine(Knowledge):
 
     def __init__(self, definition: Definition) -> None:
         super().__init__(definition)
-        self._cached: tuple[tuple[int, int], tuple[Posterior, Array]] | None = None
+        self._cached: tuple[tuple[int, int], tuple[Posterior, Array, list[Outcome]]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_cached": None}  # another process gets what is known, not what was computed from it
@@ -89,9 +89,9 @@ class Engine(Knowledge):
         if not len(self._active):
             raise NothingKnownError("nothing is known yet, because no value was told: ask, measure and tell first")
         with one_blas_thread():
-            posterior, z = self._conditioned(now)
+            posterior, z, outcomes = self._conditioned(now)
             moment = posterior.at(self.axis.place(now), context)
-            constraints = feasibility(self, modelled(self, self._modelled_rows(now)), now, context)
+            constraints = feasibility(self, outcomes, now, context)
             outlook = self.outlook(moment, z, self.standardization, now, constraints)
             rng = np.random.default_rng([self.seed, self._state.asks, 1])
             x = recommended(outlook, self.space, rng)
@@ -143,21 +143,18 @@ class Engine(Knowledge):
         """The posterior given everything told; kept until the next ask or tell."""
         return self._conditioned(now)[0]
 
-    def _conditioned(self, now: float) -> tuple[Posterior, Array]:
-        """The posterior, and the values that it was conditioned on."""
+    def _conditioned(self, now: float) -> tuple[Posterior, Array, list[Outcome]]:
+        """The posterior, the values that it was conditioned on, and the models of the values under a constraint."""
         key = (self._state.asks, self._active.told)
         if self._cached is None or self._cached[0] != key:
             model = self.model
-            rows = self._modelled_rows(now)
+            rows = self.thinned(Step(), np.arange(len(self._active)), now)
+            rows = rows[~self.outlying(rows)]
             data = self._active.dataset.take(rows)
             z = self.sign * model.standardized(data.y)
-            self._cached = key, (condition(model.kernel, model.noise, self.inputs(data), self.axis.rows(rows), z), z)
+            posterior = condition(model.kernel, model.noise, self.inputs(data), self.axis.rows(rows), z)
+            self._cached = key, (posterior, z, modelled(self, rows))
         return self._cached[1]
-
-    def _modelled_rows(self, now: float) -> Rows:
-        """The active rows that are modelled."""
-        rows = self.thinned(Step(), np.arange(len(self._active)), now)
-        return rows[~self.outlying(rows)]
 
     def _in_user_unit(self, mean: Array, std: Array) -> tuple[Array, Array]:
         return self.model.standardization.back(self.sign * mean, std)

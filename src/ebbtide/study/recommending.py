@@ -31,8 +31,10 @@ def recommended(outlook: Outlook, space: Space, rng: np.random.Generator, *, bou
 
 
 def unless_better(x: Array, current: Array, outlook: Outlook, moment: Moment) -> Array:
-    """The current setting, unless x is better beyond doubt, or an evaluation of the current one probably fails."""
+    """The current setting, unless x is better beyond doubt, or the current one probably fails or breaks a limit."""
     if outlook.risk is not None and outlook.risk.likely(current[None])[0]:
+        return x
+    if outlook.feasibility is not None and not outlook.feasibility.met(current[None])[0]:
         return x
     mean = outlook.predict(np.array([x, current]))[0]
     return x if mean[0] - mean[1] > DOUBT * moment.deviation_of_difference(x, current) else current
