@@ -58,7 +58,15 @@ def application(
     app.include_router(page_routes(studies, "service"))
     answer_errors(app, str(path_of(storage)))
     _document_token(app)
-    guarded = Middleware(app, token=token, hosts=hosts, any_address=any_address, limits=limits, is_public=is_public)
+    guarded = Middleware(
+        app,
+        token=token,
+        hosts=hosts,
+        any_address=any_address,
+        limits=limits,
+        is_public=is_public,
+        refusal=studies.refusal,
+    )
     return Recorder(guarded, metrics, access_log)
 
 
@@ -70,7 +78,7 @@ def read_only_application(storage: str) -> Recorder:
     app.include_router(health_routes(reader))
     app.include_router(page_routes(reader, "file"))
     answer_errors(app, str(path_of(storage)))
-    guarded = Middleware(app, token=None, hosts=LOOPBACK, any_address=False, limits=limits)
+    guarded = Middleware(app, token=None, hosts=LOOPBACK, any_address=False, limits=limits, refusal=reader.refusal)
     return Recorder(guarded, Metrics())
 
 

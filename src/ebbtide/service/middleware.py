@@ -9,6 +9,7 @@
 | origin  | a write that a page of another site makes its visitor's browser send     | 403      |
 | length  | a body that is too long, or that does not arrive                         | 413, 408 |
 | content | a body that is not JSON                                                  | 415      |
+| crowd   | a long answer, while too many are waiting for theirs                      | 503      |
 """
 
 import asyncio
@@ -71,6 +72,7 @@ class Middleware:
         any_address: bool,
         limits: Limits,
         is_public: Callable[[str, str], bool] = lambda method, path: False,
+        refusal: Callable[[str], str | None] = lambda path: None,
     ) -> None:
         self.app = app
         self.token = None if token is None else token.encode()
@@ -78,6 +80,7 @@ class Middleware:
         self.any_address = any_address
         self.limits = limits
         self.is_public = is_public  # whether a method and a path need no token
+        self.refusal = refusal  # why a path is not served at this moment
         self.rates = Rates(limits.rate)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -93,6 +96,8 @@ class Middleware:
 
         try:
             body = await self._checked(scope, receive)
+            if reason := self.refusal(scope["path"]):  # a crowd is turned away before it costs much
+                raise Refusal(503, reason, Retry_After="1")
             await self.app(scope, _replay(body, receive), answering)
         except Refusal as refusal:
             await _refuse(scope, send, refusal)

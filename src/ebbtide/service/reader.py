@@ -21,6 +21,8 @@ T = TypeVar("T")
 PAGE_CHARACTERS = 1 << 24  # of a page
 SLICE_CHARACTERS = 1 << 17  # of a slice: what is read, and kept until its client takes it
 MAX_WAITING = 16  # long answers whose next part is to be read, before one more is refused
+CROWDED = f"{MAX_WAITING} long answers are already waiting; try again in a moment"
+LONG = ("/observations", "/events")  # ends of the paths of long answers
 
 
 @dataclass(frozen=True)
@@ -81,9 +83,18 @@ class Reader:
         """For a long answer. Whoever reads little does not wait for those who read much, nor for the connections that
         these would use up while they wait for each other: beyond some, they are refused.
         """
-        if self._waiting >= MAX_WAITING:
-            raise BusyError(f"{self._waiting} long answers are already waiting; try again in a moment")
+        if self.is_crowded:
+            raise BusyError(CROWDED)
         return await self.read_on(query)
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether one more long answer is refused."""
+        return self._waiting >= MAX_WAITING
+
+    def refusal(self, path: str) -> str | None:
+        """Why a request for a long answer need not be looked at now; None if it need."""
+        return CROWDED if self.is_crowded and path.endswith(LONG) else None
 
     async def read_on(self, query: Callable[[Storage], T]) -> T:
         """For a long answer that has begun, which is not refused any more."""
