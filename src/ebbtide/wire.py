@@ -6,7 +6,7 @@ from typing import Any
 from ebbtide.errors import ConfigurationError
 from ebbtide.optimizer import Optimizer
 from ebbtide.records import Observation, Recommendation, Trial
-from ebbtide.study import codec, live
+from ebbtide.study import codec, conditions, live
 from ebbtide.study.storage import Summary
 
 
@@ -52,7 +52,7 @@ def study(summary: Summary) -> dict[str, Any]:
         "algorithm": codec.name_described(definition["algorithm"]) or definition["algorithm"],
         "seed": definition["seed"],
         "n_initial": definition["n_initial"],
-        **{word: definition[word] for word in live.WORDS},
+        **{word: definition[word] for word in (*live.WORDS, *conditions.WORDS)},
         "clock": definition["clock"],
         "created": summary.created,
         "asked": summary.asked,
@@ -62,6 +62,7 @@ def study(summary: Summary) -> dict[str, Any]:
         "active": summary.active,
         "removed": summary.removed,
         "last_told": summary.last_told,
+        "violations": None if summary.violations is None else asdict(summary.violations),
     }
 
 
