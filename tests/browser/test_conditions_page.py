@@ -145,7 +145,10 @@ def test_a_variable_of_the_context_is_an_axis_of_the_map(world, opened):
     assert page.locator("#map .xtick text").first.bounding_box()["y"] < page.locator("#map .xtitle").bounding_box()["y"]
     assert field(page, "load").is_disabled()
     assert page.evaluate("document.querySelector('#map .plot').data.some((t) => t.name === 'recommended')") is False
-    page.locator("#map").screenshot(path=SCREENSHOTS / "conditions-load.png")
+    first, last = (page.locator(each).bounding_box() for each in ("#constraints", "#map"))
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    part = {"x": 0, "y": first["y"] - 16, "width": 1280, "height": last["y"] + last["height"] - first["y"] + 32}
+    page.screenshot(path=SCREENSHOTS / "conditions-part.png", full_page=True, clip=part)  # for the documentation
     page.locator("#across").select_option("backend")
     wait(page, "document.querySelector('#map .xtitle')?.textContent === 'backend'")
     page.locator("#across").select_option("time")

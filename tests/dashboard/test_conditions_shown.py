@@ -51,7 +51,7 @@ class World:
                 self.tell(opt, trial, number)
                 clock.advance(0.5)
             self.history, self.violations = opt.history, opt.violations
-            self.cycles = opt._engine.hyper.cycles  # as fitted
+            self.hyperparameters = opt.hyperparameters
 
     @staticmethod
     def tell(opt, trial, number):
@@ -110,8 +110,10 @@ def test_the_violation_rate_stands_beside_its_target(world, view):
 
 
 def test_cycles_and_the_lengthscales_of_the_context_are_as_fitted(world, view):
-    ((share, length, _),) = world.cycles
-    assert view["cycles"] == {"day": {"share": share, "length": length}}
+    assert view["cycles"] == world.hyperparameters["cycles"]
+    fitted = view["cycles"]["day"]
+    assert 0.0 < fitted["share"] < 1.0 < fitted["length"]
+    assert [column[-1] for column in view["asks"]["context"]] == pytest.approx(world.hyperparameters["context"])
     assert len(view["asks"]["context"]) == 4  # two choices
     assert all(len(column) == 40 and column[-1] > 0.0 for column in view["asks"]["context"])
 
@@ -165,6 +167,39 @@ def test_an_absurd_measurement_does_not_flatten_the_map(tmp_path):
     with looking_at(tmp_path / "s.db") as views:
         shown = views.study("edge", None, None, "load")["model"]["map"]
     assert (shown["column"][0], shown["column"][-1]) == (0.0, 1.5)
+
+
+def test_the_view_of_a_followed_study_keeps_up_with_its_context(tmp_path):
+    def go_on(opt, number):
+        trial = opt.ask(context={"load": 0.1 * number})
+        opt.tell(trial, trial.params["x"], constraints={"p99": 40.0 + 5.0 * number})
+        opt.clock.advance(1.0)
+
+    conditions: dict[str, Any] = {"context": {"load": eb.Float(0.0, 1.0)}, "constraints": {"p99": eb.AtMost(50.0)}}
+    with (
+        closing(made(tmp_path / "s.db", steps=0, close=False, **conditions)) as opt,
+        looking_at(tmp_path / "s.db") as views,
+    ):
+        for number in range(8):
+            go_on(opt, number)
+            seen, trail = views.study("edge", None, None), trail_of(views)[0]
+            with looking_at(tmp_path / "s.db") as new:
+                assert (seen, trail) == (new.study("edge", None, None), trail_of(new)[0])
+            assert seen["model"]["context"]["load"]["value"] == 0.1 * number
+    assert seen["study"]["violations"]["rate"] == 5 / 8
+
+
+def test_what_failed_elsewhere_may_have_no_context(tmp_path):
+    """Which is not the choice None."""
+    with closing(made(tmp_path / "s.db", steps=0, close=False, context={"zone": eb.Categorical(["a", None])})) as opt:
+        opt.tell({"x": 0.1}, 1.0, context={"zone": None})
+        opt.tell({"x": 0.1}, failed=True, context={"zone": "a"})
+        opt.tell({"x": 0.2}, failed=True)
+        history = opt.history
+    with looking_at(tmp_path / "s.db") as views:
+        shown = views.study("edge", None, None)["observations"]["context"]["zone"]
+    assert shown["value"] == [None if o.context is None else o.context["zone"] for o in history]
+    assert [each is None for each in shown["filled"]] == [o.context is None for o in history]
 
 
 def test_past_recommendations_are_those_of_their_time_and_context(world):

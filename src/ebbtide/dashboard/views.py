@@ -21,6 +21,7 @@ from ebbtide.study.advice import advice
 from ebbtide.study.conditions import Conditions
 from ebbtide.study.gain import AROUND, COMPARED, gain
 from ebbtide.study.limits import AtLeast, AtMost
+from ebbtide.study.reads import cycles_of
 from ebbtide.study.state import State
 from ebbtide.study.storage import SqliteLog, Storage, Summary
 
@@ -56,12 +57,13 @@ class Views:
             excerpt = Excerpt.of(log, summary, last, active)
             compared = None if summary.definition["baseline"] is None else _gain(log, summary)
         conditions = Conditions.from_json(summary.definition)
+        fitted = [ask.state.hyper for ask in excerpt.asks if ask.state.hyper is not None]
         shown = {
             "study": wire.study(summary),
             "stride": excerpt.lines.step,
             "observations": _observations(excerpt.observations, summary.definition["space"], conditions),
             "asks": _asks(excerpt),
-            "cycles": _cycles(excerpt, conditions),
+            "cycles": {} if not fitted else cycles_of(fitted[-1], conditions),
             "advice": [] if followed is None else advice(followed.engine),
             "gain": compared,
         }
@@ -148,10 +150,10 @@ def _observations(
 
 
 def _measured(name: str, told: Sequence[Observation]) -> dict[str, Any]:
-    """A variable of the context; `filled` where it was not measured, but taken from earlier."""
+    """A variable of the context; `filled` if it was not measured, but taken from earlier, None if neither."""
     return {
         "value": [None if o.context is None else o.context[name] for o in told],
-        "filled": [name in o.filled for o in told],
+        "filled": [None if o.context is None else name in o.filled for o in told],
     }
 
 
@@ -174,15 +176,6 @@ def _asks(excerpt: Excerpt) -> dict[str, Any]:
         "context": _columns([None if hyper is None else hyper.context for hyper in fitted]),
         "noise": short(noise),
     }
-
-
-def _cycles(excerpt: Excerpt, conditions: Conditions) -> dict[str, Any]:
-    """By cycle, as last fitted: the share of the variance that comes back, and how long its course stays the same."""
-    hyper = excerpt.asks[-1].state.hyper if excerpt.asks else None
-    if hyper is None or not hyper.cycles:
-        return {}
-    fitted = zip(conditions.cycles, hyper.cycles, strict=True)
-    return {name: {"share": share, "length": length} for name, (share, length, _) in fitted}
 
 
 def _noise(state: State) -> float | None:

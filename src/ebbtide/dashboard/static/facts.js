@@ -131,7 +131,7 @@ Ebbtide.facts = (() => {
             element("td", fate(told, i) || number(told.value[i]), "number"),
             ...(kinds ? [element("td", kind(told.kind[i]))] : []),
             ...names.map((name) => element("td", value(told.params[name][i]))),
-            ...variables.map(({ value: values }) => element("td", value(values[i]))),
+            ...variables.map(({ value: values, filled }) => element("td", filled[i] === null ? "–" : value(values[i]))),
             ...limits.map((each) => limited(each, i)),
           ]);
           if (!told.active[i]) made.className = "gone";

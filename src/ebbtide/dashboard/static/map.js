@@ -57,7 +57,7 @@ Ebbtide.map = (() => {
       axis: { ...x.axis, automargin: "height", tickangle: 0 },
       grid: x.step ? { x: places } : { x0: places[0], dx: (places.at(-1) - places[0]) / (places.length - 1) },
       even: !x.step,
-      told: told.context[name].value.map((each, i) => (each === null ? null : x.place(each) + x.step * aside(told.line[i]))),
+      told: told.context[name].value.map((each, i) => x.place(each) + x.step * aside(told.line[i])),
       now: x.place(view.model.context[name].value),
       words: column.map((each) => `${plain(name)} = ${plain(value(each))}`),
       hover: "%{customdata}",

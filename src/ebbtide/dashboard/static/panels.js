@@ -3,6 +3,7 @@
 
 Ebbtide.panels = (() => {
   const { count, plain } = Ebbtide.format;
+  const drawnOf = ({ stride }) => (stride > 1 ? ` Of the removed observations, one in ${count(stride)} is drawn.` : "");
   const { limit: limitInWords } = Ebbtide.words;
   const { theme, axis, valueAxis, timeAxis, stretch, frame } = Ebbtide.axes;
   const { where, marks, dots } = Ebbtide.marks;
@@ -43,7 +44,7 @@ Ebbtide.panels = (() => {
     const filled = names.some((name) => told.context[name].filled.some((each) => each));
     return stacked(view, colours, rows, {
       label: `What was measured of the context over time: ${names.slice(0, 12).join(", ")}.`,
-      caption: filled ? "What was not measured was taken from the latest measurement." : "",
+      caption: (filled ? "What was not measured was taken from the latest measurement." : "") + drawnOf(view),
       keys: [["dot", "measured"], ...(filled ? [["ring", "taken from earlier"]] : [])],
     });
   }
@@ -51,7 +52,7 @@ Ebbtide.panels = (() => {
   function variableRow(view, colours, name) {
     const { value: values, filled } = view.observations.context[name],
       variable = view.study.context[name],
-      at = where(values, (each) => each !== null).sort((a, b) => view.observations.time[a] - view.observations.time[b]),
+      at = where(filled, (each) => each !== null).sort((a, b) => view.observations.time[a] - view.observations.time[b]),
       seen = at.map((i) => values[i]);
     const ends = variable.choices || !seen.length ? null : [Math.min(...seen), Math.max(...seen)],
       y = valueAxis(name, variable, colours, ends);
@@ -74,6 +75,7 @@ Ebbtide.panels = (() => {
     const broken = names.map((name) => view.observations.constraints[name].broken.filter((each) => each).length);
     return stacked(view, colours, rows, {
       label: `Values under a constraint over time: ${names.map((name, i) => `${name}, of which ${count(broken[i])} drawn break the limit`).join("; ")}.`,
+      caption: drawnOf(view),
       keys: [
         ["dot", "within the limit"],
         ["breach", "breaks the limit"],

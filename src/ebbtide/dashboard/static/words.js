@@ -21,8 +21,8 @@ Ebbtide.words = (() => {
   // What was measured of an observation's context, and under its constraints.
   const around = (told, i) =>
     [...Object.entries(told.context), ...Object.entries(told.constraints)]
-      .map(([name, { value: values }]) => [name, values[i]])
-      .filter(([, each]) => each !== null);
+      .filter(([, { filled, value: values }]) => (filled ?? values)[i] !== null) // a choice may be null itself
+      .map(([name, { value: values }]) => [name, values[i]]);
 
   function support({ support: worth }) {
     const rounded = Number(worth.toPrecision(2));
