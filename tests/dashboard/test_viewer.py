@@ -63,12 +63,12 @@ def test_viewers_of_the_same_share_one_view(views, bench):
         same = await begin(*(views.study("edge", 250, None) for _ in range(200)))
         other = await begin(views.study("edge", 250, "x"), views.trail("edge", 250))
         assert bench.begun == [
-            (study_view, URL, "edge", 250, None),
-            (study_view, URL, "edge", 250, "x"),
+            (study_view, URL, "edge", 250, None, None, None),
+            (study_view, URL, "edge", 250, "x", None, None),
             (trail_view, URL, "edge", 250),
         ]
         bench.go.set()
-        assert set(await asyncio.gather(*same)) == {repr((URL, "edge", 250, None)).encode()}
+        assert set(await asyncio.gather(*same)) == {repr((URL, "edge", 250, None, None, None)).encode()}
         assert len(set(await asyncio.gather(*other))) == 2
 
     run(crowd())

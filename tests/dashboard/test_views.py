@@ -17,9 +17,10 @@ import ebbtide as eb
 from ebbtide.dashboard import assets
 from ebbtide.dashboard import excerpt as excerpt_module
 from ebbtide.dashboard import followed as followed_module
+from ebbtide.dashboard import maps as maps_module
 from ebbtide.dashboard import views as views_module
 from ebbtide.dashboard.followed import FollowedStudy
-from ebbtide.dashboard.views import scale_of
+from ebbtide.dashboard.maps import scale_of
 from ebbtide.errors import ConfigurationError, UnknownStudyError
 from ebbtide.study.engine import Engine
 from ebbtide.study.storage import Storage
@@ -55,7 +56,7 @@ def check_view(view):
     assert shown["parameter"] in names
     for key in ("mean", "std"):
         assert len(shown[key]) == len(shown["value"]) > 1
-        assert {len(row) for row in shown[key]} == {len(shown["time"])}
+        assert {len(row) for row in shown[key]} == {len(shown["column"])}
     if model["relevance"] is not None:
         assert len({len(model["relevance"][key]) for key in ("line", "time", "score")}) == 1
 
@@ -75,7 +76,7 @@ def test_a_view_shows_what_the_optimizer_would_answer(story, views, parameter, t
         assert model["guards"] == opt.guards
 
         times = model["prediction"]["time"]
-        assert model["map"]["time"] == times
+        assert model["map"]["column"] == times
         assert times[0] == min(told.time for told in story.history)
         assert times == sorted(times)
         assert times[-1] > opt.clock.now()
@@ -442,8 +443,8 @@ def test_a_scale_goes_from_end_to_end_through_valid_values(parameter):
     else:
         assert (values[0], values[-1]) == (parameter.low, parameter.high)
         assert values == sorted(values)
-        assert len(values) <= views_module.ROWS
-        if isinstance(parameter, eb.Int) and parameter.high - parameter.low < views_module.ROWS * parameter.step:
+        assert len(values) <= maps_module.ROWS
+        if isinstance(parameter, eb.Int) and parameter.high - parameter.low < maps_module.ROWS * parameter.step:
             assert values == list(range(parameter.low, parameter.high + 1, parameter.step))
 
 

@@ -12,7 +12,8 @@ from helpers.studies import TINY, named, url
 import ebbtide as eb
 from ebbtide import wire
 from ebbtide.clock import wait_until
-from ebbtide.dashboard.views import Views, short
+from ebbtide.dashboard.numbers import short
+from ebbtide.dashboard.views import Views
 from ebbtide.gp.standardization import Standardization
 from ebbtide.study.storage import Storage
 

@@ -20,8 +20,8 @@ Mode = Literal["service", "file", "report"]
 STATIC = Path(__file__).parent / "static"
 PLOTLY = "plotly.min.js"
 SCRIPTS = (
-    *("format.js", "words.js", "axes.js", "marks.js", "map.js", "figures.js"),
-    *("source.js", "parts.js", "drawing.js", "studies.js", "facts.js", "study.js", "page.js"),
+    *("format.js", "words.js", "axes.js", "marks.js", "map.js", "panels.js", "figures.js"),
+    *("source.js", "parts.js", "drawing.js", "studies.js", "facts.js", "controls.js", "study.js", "page.js"),
 )
 STYLES = ("charts.css", "style.css")  # a later one may say otherwise on a narrow screen
 TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}

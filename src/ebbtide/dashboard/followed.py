@@ -8,7 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from ebbtide.clock import is_far_ahead
+from ebbtide.gp.arrays import Array
 from ebbtide.records import Observation, Recommendation
+from ebbtide.space import Params
 from ebbtide.study.active import Checkpoint
 from ebbtide.study.definition import Definition
 from ebbtide.study.engine import Engine
@@ -44,6 +46,16 @@ class FollowedStudy:
         quiet = max(QUIET_S, QUIET_INTERVALS * self.engine.active.interval)
         return latest if now - latest > quiet else max(now, latest)
 
+    @property
+    def context(self) -> Params:
+        """The latest context, whatever its age; empty for a study without."""
+        return _latest(self.engine)
+
+    def coordinates(self, context: Params) -> Array | None:
+        """What the engine takes for a context; None for a study without."""
+        conditions = self.engine.definition.conditions
+        return None if conditions.context is None else conditions.encode(context)
+
     # --- the past -----------------------------------------------------------------------------------------
 
     def recommended(self, ask: int) -> Recommendation | None:
@@ -60,7 +72,9 @@ class FollowedStudy:
             # What was active then was removed later, or is still active.
             then = np.concatenate([line[at > number], current])
             observations = self.log.numbered(then[then < ask.told].tolist())
-            self._recommended[number] = self._as_of(ask, observations).recommend(ask.now)
+            engine = self._as_of(ask, observations)
+            context = ask.trial.context or _latest(engine)
+            self._recommended[number] = engine.recommend(ask.now, self.coordinates(context))
         while len(self._recommended) > REMEMBERED:
             self._recommended.popitem(last=False)
 
@@ -68,5 +82,10 @@ class FollowedStudy:
         engine = Engine(self.engine.definition)
         active = {line: replace(observation, removed_at=None) for line, observation in observations.items()}
         failures = self.log.newest_failures(before=ask.told)
-        engine.restore(ask.state, Checkpoint(told=ask.told, active=active, failures=failures))
+        broken = self.log.broken(before=ask.told)
+        engine.restore(ask.state, Checkpoint(told=ask.told, active=active, failures=failures, broken=broken))
         return engine
+
+
+def _latest(engine: Engine) -> Params:
+    return {name: engine.state.latest[name][-1] for name in engine.definition.conditions.variables}

@@ -14,8 +14,21 @@ from ebbtide.study.storage import Storage
 
 
 def write(storage: Storage, name: str, path: Path) -> None:
-    data = {"name": name, "made": time.time(), "lengths": dict(_lengths(Views(storage), name))}
+    views = Views(storage)
+    data = {"name": name, "made": time.time(), "lengths": dict(_lengths(views, name)), "across": _across(views, name)}
     write_atomically(path, assets.page_in_one("report", json.dumps(data, allow_nan=False)))
+
+
+def _across(views: Views, name: str) -> dict[str, dict[str, Any]]:
+    """The maps over each variable of the context, by parameter: they are the same for every length."""
+    view = views.study(name, None, None)
+    if view["model"] is None:
+        return {}
+    names = view["study"]["space"]
+    return {
+        across: {each: views.study(name, None, each, across)["model"]["map"] for each in names}
+        for across in view["model"]["context"]
+    }
 
 
 def _lengths(views: Views, name: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from math import ceil, inf, isfinite, log10, sqrt
+from math import isfinite, sqrt
 from typing import Any
 
 import numpy as np
@@ -11,23 +11,22 @@ import numpy as np
 from ebbtide import wire
 from ebbtide.dashboard.excerpt import Excerpt, thinned
 from ebbtide.dashboard.followed import FollowedStudy
-from ebbtide.errors import ConfigurationError, NumericalError, SnapshotError
+from ebbtide.dashboard.maps import COLUMNS, Choice, map_of
+from ebbtide.dashboard.numbers import short
+from ebbtide.errors import NumericalError, SnapshotError
 from ebbtide.gp.arrays import Array
-from ebbtide.gp.likelihood import Hyperparameters
 from ebbtide.guards import MEANING
-from ebbtide.records import Observation, Recommendation
-from ebbtide.space import Categorical, Int, Parameter
-from ebbtide.space.parameter import OneColumn
-from ebbtide.space.scales import Evenly
+from ebbtide.records import Observation
 from ebbtide.study.advice import advice
+from ebbtide.study.conditions import Conditions
 from ebbtide.study.gain import AROUND, COMPARED, gain
+from ebbtide.study.limits import AtLeast, AtMost
+from ebbtide.study.reads import cycles_of
 from ebbtide.study.state import State
 from ebbtide.study.storage import SqliteLog, Storage, Summary
 
-COLUMNS, ROWS = 72, 40  # of a map
 AHEAD = 0.06  # how far a figure looks ahead, as a share of the time shown
 MAX_MODELLED = 2000  # active observations; a model of more would take too long to draw
-MAX_DIGITS = 15
 MAX_FOLLOWED = 32  # studies
 TRAIL = 64  # past recommendations on a map,
 TRAIL_AT_ONCE = 8  # and how many are computed per call, so that no other viewer waits long
@@ -40,31 +39,38 @@ class Views:
         self.storage = storage
         self._followed: OrderedDict[int, FollowedStudy] = OrderedDict()
 
-    def study(self, name: str, last: int | None, parameter: str | None) -> dict[str, Any]:
-        """Everything on the page of a study except the trail."""
+    def study(
+        self,
+        name: str,
+        last: int | None,
+        parameter: str | None,
+        across: str | None = None,
+        context: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Everything on the page of a study except the trail; the map is as chosen (see `Choice`)."""
         with self.storage.database.reading():  # as of one moment
             summary = self.storage.summary(name)
-            if parameter is not None and parameter not in summary.definition["space"]:
-                raise ConfigurationError(
-                    f"parameter={parameter!r}: choose one of {', '.join(summary.definition['space'])}"
-                )
+            choice = Choice.of(summary.definition, parameter, across, context)
             log = self.storage.log(name)
             followed, why = self._follow(name)
             active = log.numbered(followed.engine.active.lines.tolist()) if followed and not why else {}
             excerpt = Excerpt.of(log, summary, last, active)
             compared = None if summary.definition["baseline"] is None else _gain(log, summary)
+        conditions = Conditions.from_json(summary.definition)
+        fitted = [ask.state.hyper for ask in excerpt.asks if ask.state.hyper is not None]
         shown = {
             "study": wire.study(summary),
             "stride": excerpt.lines.step,
-            "observations": _observations(excerpt.observations, summary.definition["space"]),
+            "observations": _observations(excerpt.observations, summary.definition["space"], conditions),
             "asks": _asks(excerpt),
+            "cycles": {} if not fitted else cycles_of(fitted[-1], conditions),
             "advice": [] if followed is None else advice(followed.engine),
             "gain": compared,
         }
         if followed is None or why is not None:
             return shown | {"model": None, "why": why}
         try:
-            return shown | {"model": _model(followed, excerpt, active, parameter), "why": why}
+            return shown | {"model": _model(followed, excerpt, active, choice), "why": why}
         except NumericalError as error:
             return shown | {"model": None, "why": f"The model cannot be computed: {error}"}
 
@@ -124,8 +130,10 @@ class Views:
 # --- the log ------------------------------------------------------------------------------------------------------
 
 
-def _observations(observations: Mapping[int, Observation], names: Iterable[str]) -> dict[str, Any]:
-    told = observations.values()
+def _observations(
+    observations: Mapping[int, Observation], names: Iterable[str], conditions: Conditions
+) -> dict[str, Any]:
+    told = list(observations.values())
     return {
         "line": list(observations),
         "time": [o.time for o in told],
@@ -136,7 +144,23 @@ def _observations(observations: Mapping[int, Observation], names: Iterable[str])
         "removed_at": [o.removed_at for o in told],
         "relevance": short(o.relevance for o in told),
         "params": {name: [o.params[name] for o in told] for name in names},
+        "context": {name: _measured(name, told) for name in conditions.variables},
+        "constraints": {name: _limited(name, limit, told) for name, limit in conditions.constraints.items()},
     }
+
+
+def _measured(name: str, told: Sequence[Observation]) -> dict[str, Any]:
+    """A variable of the context; `filled` if it was not measured, but taken from earlier, None if neither."""
+    return {
+        "value": [None if o.context is None else o.context[name] for o in told],
+        "filled": [None if o.context is None else name in o.filled for o in told],
+    }
+
+
+def _limited(name: str, limit: AtMost | AtLeast, told: Sequence[Observation]) -> dict[str, Any]:
+    """The values that are under a constraint, and which of them break it."""
+    values = [(o.constraints or {}).get(name) for o in told]
+    return {"value": short(values), "broken": [value is not None and limit.is_broken(value) for value in values]}
 
 
 def _asks(excerpt: Excerpt) -> dict[str, Any]:
@@ -148,7 +172,8 @@ def _asks(excerpt: Excerpt) -> dict[str, Any]:
         "removed": excerpt.removed,
         "response": short(max(0.0, ask.landed - ask.now) for ask in excerpt.asks),
         "timescale": short(None if hyper is None else hyper.timescale for hyper in fitted),
-        "lengthscale": [short(part) for part in zip(*_lengthscales(fitted), strict=True)],
+        "lengthscale": _columns([None if hyper is None else hyper.lengthscale for hyper in fitted]),
+        "context": _columns([None if hyper is None else hyper.context for hyper in fitted]),
         "noise": short(noise),
     }
 
@@ -161,12 +186,11 @@ def _noise(state: State) -> float | None:
     return float(deviation[0])
 
 
-def _lengthscales(fitted: Sequence[Hyperparameters | None]) -> list[tuple[float | None, ...]]:
-    """One per coordinate, or one for all; None where nothing was fitted yet."""
-    known = [None if hyper is None else hyper.lengthscale for hyper in fitted]
-    as_tuples = [each if isinstance(each, tuple) else (each,) for each in known]
-    width = max(map(len, as_tuples), default=0)
-    return [each if len(each) == width else (None,) * width for each in as_tuples]
+def _columns(fitted: Sequence[float | tuple[float, ...] | None]) -> list[list[float | None]]:
+    """Lengthscales: one per coordinate, or one for all; None where nothing was fitted yet."""
+    rows = [() if each is None else each if isinstance(each, tuple) else (each,) for each in fitted]
+    width = max(map(len, rows), default=0)
+    return [short(part) for part in zip(*(row or (None,) * width for row in rows), strict=True)]
 
 
 def _gain(log: SqliteLog, summary: Summary) -> dict[str, Any] | None:
@@ -179,18 +203,23 @@ def _gain(log: SqliteLog, summary: Summary) -> dict[str, Any] | None:
 
 
 def _model(
-    followed: FollowedStudy, excerpt: Excerpt, active: Mapping[int, Observation], parameter: str | None
+    followed: FollowedStudy, excerpt: Excerpt, active: Mapping[int, Observation], choice: Choice
 ) -> dict[str, Any]:
     engine, now = followed.engine, followed.moment
-    best = engine.recommend(now)
+    context = followed.coordinates(followed.context)
+    best = engine.recommend(now, context)
     if not isfinite(best.mean):
         raise NumericalError("the values told are too large for a finite mean")
     times = _times(excerpt, now)
-    mean, std = engine.field([best.params], times, now)
+    mean, std = engine.field([best.params], times, now, context)
     return {
         "recommendation": wire.recommendation(best),
         "prediction": {"time": times.tolist(), "mean": short(mean[:, 0].tolist()), "std": short(std[:, 0].tolist())},
-        "map": _map(followed, best, parameter or next(iter(engine.space.parameters)), times, now),
+        "context": {
+            name: {"value": engine.state.latest[name][-1], "time": engine.state.latest[name][0]}
+            for name in followed.context
+        },
+        "map": map_of(followed, best, choice, times, now, active.values()),
         "relevance": _relevance(followed, active, now),
         "guards": engine.state.guards,
         "meanings": {name: text for name, text in MEANING.items() if name in engine.state.guards},
@@ -203,64 +232,12 @@ def _times(excerpt: Excerpt, now: float) -> Array:
     return np.linspace(first, now + AHEAD * (now - first), COLUMNS)
 
 
-def _map(followed: FollowedStudy, best: Recommendation, name: str, times: Array, now: float) -> dict[str, Any]:
-    """The posterior over time and one parameter, with the others at the current recommendation."""
-    values = scale_of(followed.engine.space.parameters[name])
-    points = [best.params | {name: value} for value in values]
-    mean, std = followed.engine.field(points, times, now)
-    return {
-        "parameter": name,
-        "time": times.tolist(),
-        "value": values,
-        "mean": _short_rows(mean.T),
-        "std": _short_rows(std.T),
-    }
-
-
-def scale_of(parameter: Parameter) -> list[Any]:
-    """Values of a parameter from one end of its range to the other."""
-    match parameter:
-        case Categorical():
-            return list(parameter.choices)
-        case OneColumn(scale=Evenly() as scale) if scale.count <= ROWS:
-            return [scale.value(index) for index in range(scale.count)]
-        case Int() if parameter.high - parameter.low < ROWS:
-            return list(range(parameter.low, parameter.high + 1))
-        case OneColumn():
-            return list(dict.fromkeys(parameter.decode(np.array([u])) for u in np.linspace(0.0, 1.0, ROWS)))
-    raise ConfigurationError(f"{parameter!r} cannot be drawn")
-
-
 def _relevance(followed: FollowedStudy, active: Mapping[int, Observation], now: float) -> dict[str, Any] | None:
     """How much each active observation still matters; None if the model has no kernel in time."""
     engine = followed.engine
     if engine.algorithm.temporal is None:
         return None
     scores = engine.relevance(now) if active else np.empty(0)  # in the order of the lines
-    return _observations(active, engine.space.parameters) | {"score": short(scores.tolist())}
-
-
-def short(values: Iterable[float | None], kept: int | None = None) -> list[float | None]:
-    """With as many digits as a figure can show; None for what is not finite."""
-    given = [None if value is None or not isfinite(value) else value for value in values]
-    kept = kept or digits(value for value in given if value is not None)
-    return [None if value is None else _rounded(value, kept) for value in given]
-
-
-def _rounded(value: float, kept: int) -> float:
-    rounded = float(f"{value:.{kept}g}")
-    return rounded if isfinite(rounded) else value  # the largest float cannot be rounded up
-
-
-def _short_rows(matrix: Array) -> list[list[float | None]]:
-    kept = digits(matrix[np.isfinite(matrix)].tolist())
-    return [short(row, kept) for row in matrix.tolist()]
-
-
-def digits(values: Iterable[float]) -> int:
-    """How many digits it takes to tell the values apart, to six digits of their spread."""
-    known = list(values)
-    spread = max(known, default=0.0) - min(known, default=0.0)
-    if not 0.0 < spread < inf:
-        return MAX_DIGITS
-    return min(MAX_DIGITS, 6 + max(0, ceil(log10(max(map(abs, known)) / spread))))
+    return _observations(active, engine.space.parameters, engine.definition.conditions) | {
+        "score": short(scores.tolist())
+    }

@@ -56,8 +56,15 @@ def page_routes(reader: Reader, mode: assets.Mode) -> APIRouter:
         return _packed(request, await asyncio.to_thread(lambda: asset.packed), asset.type, headers)
 
     @routes.get("/studies/{name}/view")
-    async def view(request: Request, name: str, last: Last = None, parameter: str | None = None) -> Response:
-        return _packed(request, await reader.viewer.study(name, last, parameter))
+    async def view(
+        request: Request,
+        name: str,
+        last: Last = None,
+        parameter: str | None = None,
+        across: str | None = None,
+        context: str | None = None,
+    ) -> Response:
+        return _packed(request, await reader.viewer.study(name, last, parameter, across, context))
 
     @routes.get("/studies/{name}/trail")
     async def trail(request: Request, name: str, last: Last = None) -> Response:

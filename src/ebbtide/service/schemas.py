@@ -278,7 +278,7 @@ class Model(BaseModel):
     told: int
     active: int
     pending: int
-    hyperparameters: dict[str, float | list[float]]
+    hyperparameters: dict[str, float | list[float] | dict[str, dict[str, float]]]
     mean: float
     scale: float
     response: float | None

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVarTuple
 
 from ebbtide.dashboard.views import Views
-from ebbtide.errors import BusyError, DamagedError, StorageError
+from ebbtide.errors import BusyError, ConfigurationError, DamagedError, StorageError
 from ebbtide.service.workers import Workers
 from ebbtide.study.storage import Storage
 
@@ -25,14 +25,25 @@ MAX_WAITING = 32  # views
 _opened: dict[str, Views] = {}
 
 
-def study_view(url: str, name: str, last: int | None, parameter: str | None) -> bytes:
+def study_view(
+    url: str, name: str, last: int | None, parameter: str | None, across: str | None = None, context: str | None = None
+) -> bytes:
+    around = None if context is None else _parsed(context)
     with _views(url) as views:
-        return _packed(views.study(name, last, parameter))
+        return _packed(views.study(name, last, parameter, across, around))
 
 
 def trail_view(url: str, name: str, last: int | None) -> bytes:
     with _views(url) as views:
         return _packed(views.trail(name, last))
+
+
+def _parsed(context: str) -> Any:
+    """A context that came as JSON."""
+    try:
+        return json.loads(context)
+    except (ValueError, RecursionError):
+        raise ConfigurationError(f'context={context[:100]!r}: give JSON, such as {{"load": 900}}') from None
 
 
 @contextmanager
@@ -67,8 +78,11 @@ class Viewer:
     def close(self) -> None:
         self._workers.close()
 
-    async def study(self, name: str, last: int | None, parameter: str | None) -> bytes:
-        return await self._shared(STUDY_KEPT_S, study_view, self.url, name, last, parameter)
+    async def study(
+        self, name: str, last: int | None, parameter: str | None, across: str | None = None, context: str | None = None
+    ) -> bytes:
+        """A context comes as JSON, because equal texts are equal views."""
+        return await self._shared(STUDY_KEPT_S, study_view, self.url, name, last, parameter, across, context)
 
     async def trail(self, name: str, last: int | None) -> bytes:
         return await self._shared(TRAIL_KEPT_S, trail_view, self.url, name, last)

@@ -6,12 +6,20 @@ from typing import Any
 import numpy as np
 
 from ebbtide.gp.arrays import Mask
+from ebbtide.gp.likelihood import Hyperparameters
 from ebbtide.records import Model, Observation, Trial, Violations, copied
 from ebbtide.study.active import Dataset
 from ebbtide.study.advice import advice
+from ebbtide.study.conditions import Conditions
 from ebbtide.study.engine import Engine
 from ebbtide.study.gain import AROUND, COMPARED, Gain, gain
 from ebbtide.study.log import Log
+
+
+def cycles_of(hyper: Hyperparameters, conditions: Conditions) -> dict[str, dict[str, float]]:
+    """By cycle: the share of the variance that comes back, and how long its course stays the same."""
+    fitted = zip(conditions.cycles, hyper.cycles, strict=False)  # a model without a kernel in time has none
+    return {name: {"share": share, "length": length} for name, (share, length, _) in fitted}
 
 
 class StudyReads:
@@ -67,10 +75,17 @@ class StudyReads:
 
     @property
     def hyperparameters(self) -> dict[str, Any]:
-        """scale, lengthscale, timescale (in the clock's unit) and noise (a variance), of the standardised values."""
+        """scale, lengthscale, timescale (in the clock's unit) and noise (a variance), of the standardised values.
+
+        Also `context`, a lengthscale for each of its coordinates, and `cycles`, if the study has them: by name, the
+        share of the variance that comes back, and the time for which its course stays the same.
+        """
         hyper = self._engine.hyper
         timescale = {} if hyper.timescale is None else {"timescale": hyper.timescale}
-        return {"scale": hyper.scale, "lengthscale": hyper.lengthscale} | timescale | {"noise": hyper.noise}
+        context = {"context": hyper.context} if hyper.context else {}
+        cycles = {"cycles": cycles_of(hyper, self._engine.definition.conditions)} if hyper.cycles else {}
+        found = {"scale": hyper.scale, "lengthscale": hyper.lengthscale} | timescale | {"noise": hyper.noise}
+        return found | context | cycles
 
     @property
     def gain(self) -> Gain | None:

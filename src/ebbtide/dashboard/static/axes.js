@@ -2,11 +2,11 @@
 "use strict";
 
 Ebbtide.axes = (() => {
-  const { number, exact } = Ebbtide.format;
+  const { number, value, exact, plain } = Ebbtide.format;
 
   function theme() {
     const style = getComputedStyle(document.documentElement);
-    const names = ["paper", "ink", "soft", "faint", "line", "grid", "accent", "low", "middle", "high"];
+    const names = ["paper", "ink", "soft", "faint", "line", "grid", "accent", "alarm", "low", "middle", "high"];
     return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
   }
 
@@ -82,6 +82,41 @@ Ebbtide.axes = (() => {
     });
   }
 
+  // The axis of a parameter or of a variable of the context, and the position of a value on it. For a float, the rows of
+  // a map are evenly spaced. `drawn` are the ends of what is drawn, if it is not the range itself.
+  function valueAxis(name, parameter, colours, drawn = null) {
+    if (parameter.choices) {
+      const words = parameter.choices.map((choice) => plain(value(choice)));
+      return {
+        place: (v) => parameter.choices.indexOf(v),
+        axis: axis(colours, plain(name), {
+          tickvals: words.map((_, i) => i),
+          ticktext: words,
+          range: [-0.5, words.length - 0.5],
+        }),
+        step: 1,
+      };
+    }
+    const whole = parameter.type === "int",
+      step = drawn ? 0 : (parameter.step ?? (whole ? 1 : 0));
+    const [low, high] = drawn ?? [parameter.low, parameter.high],
+      ends = [low - step / 2, high + step / 2];
+    if (!parameter.log)
+      return {
+        place: (v) => v,
+        axis: axis(colours, plain(name), { exponentformat: "power", range: ends, nticks: 8 }),
+        step,
+      };
+    const ticks = logAxis(ends),
+      range = ends.map((v) => Math.log10(Math.max(v, 0.5 * low)));
+    return {
+      place: Math.log10,
+      axis: axis(colours, plain(name), { tickvals: ticks.tickvals.map(Math.log10), ticktext: ticks.ticktext, range }),
+      step: 0,
+      uneven: whole && !drawn,
+    };
+  }
+
   // All figures of a page share one time range, so that they can be compared.
   function stretch(view) {
     const times = [...view.observations.time, ...view.asks.time];
@@ -111,5 +146,5 @@ Ebbtide.axes = (() => {
     };
   }
 
-  return { theme, translucent, isWall, moments, axis, logAxis, STEPS, DURATIONS, timeAxis, stretch, frame };
+  return { theme, translucent, isWall, moments, axis, logAxis, STEPS, DURATIONS, valueAxis, timeAxis, stretch, frame };
 })();

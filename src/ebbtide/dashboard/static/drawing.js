@@ -9,6 +9,8 @@ Ebbtide.drawing = (() => {
 
   const FIGURES = {
     objective: "Objective",
+    constraints: "Constraints",
+    context: "Context",
     map: "What the model believes",
     size: "Dataset",
     relevance: "Relevance of active observations",
@@ -72,6 +74,7 @@ Ebbtide.drawing = (() => {
       plot.classList.remove("blank");
     }
     plot.setAttribute("aria-label", figure.label);
+    if (figure.height) plot.style.height = `${figure.height}px`;
     find(id)
       .querySelector(".keys")
       .replaceChildren(...(figure.keys ?? []).map(([mark, name]) => element("span", name, `key ${mark}`)));

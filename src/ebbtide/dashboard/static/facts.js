@@ -3,7 +3,8 @@
 
 Ebbtide.facts = (() => {
   const { number, uncertain, count, value, span } = Ebbtide.format;
-  const { kind, hasKinds, fate, support, risk, gain, gainInWords, options } = Ebbtide.words;
+  const { kind, hasKinds, fate, support, risk, feasible, inContext, percent, rate, violated } = Ebbtide.words;
+  const { gain, gainInWords, options } = Ebbtide.words;
   const { isWall } = Ebbtide.axes;
   const { find, element, row, moment } = Ebbtide.parts;
   const NEWEST = 7;
@@ -65,7 +66,7 @@ Ebbtide.facts = (() => {
     part(".caption").replaceChildren(
       "Expected value ± deviation by the model, as of ",
       moment(best.time, isWall(view)),
-      `. ${support(best)}`,
+      `. ${support(best)}${feasible(best, view.study)}${inContext(view.model)}`,
     );
     part(".risk").textContent = risk(best);
   }
@@ -87,11 +88,31 @@ Ebbtide.facts = (() => {
     caption.textContent = gainInWords(found, study.baseline);
   }
 
+  function showViolations({ study }) {
+    find("violations").hidden = !study.violations;
+    if (!study.violations) return;
+    const part = (selector) => find("violations").querySelector(selector);
+    part(".value").replaceChildren(
+      rate(study.violations),
+      element("small", ` target: ${percent(study.violations.target)}`),
+    );
+    part(".caption").textContent = violated(study);
+  }
+
+  // A value that is under a constraint.
+  function limited({ value: values, broken }, i) {
+    const cell = element("td", number(values[i]), broken[i] ? "broken" : "");
+    if (broken[i]) cell.title = "breaks the limit";
+    return cell;
+  }
+
   function showNewest(view) {
     const { observations: told, study } = view,
       names = Object.keys(study.space),
+      [variables, limits] = [told.context, told.constraints].map(Object.values),
       kinds = hasKinds(view);
-    const heads = ["When", "Value", ...(kinds ? ["Kind"] : []), ...names];
+    const around = [told.context, told.constraints].flatMap(Object.keys);
+    const heads = ["When", "Value", ...(kinds ? ["Kind"] : []), ...names, ...around];
     find("newest")
       .querySelector("thead")
       .replaceChildren(row(heads.map((name, i) => heading(name, "col", i === 1 ? "number" : ""))));
@@ -110,6 +131,8 @@ Ebbtide.facts = (() => {
             element("td", fate(told, i) || number(told.value[i]), "number"),
             ...(kinds ? [element("td", kind(told.kind[i]))] : []),
             ...names.map((name) => element("td", value(told.params[name][i]))),
+            ...variables.map(({ value: values, filled }) => element("td", filled[i] === null ? "–" : value(values[i]))),
+            ...limits.map((each) => limited(each, i)),
           ]);
           if (!told.active[i]) made.className = "gone";
           return made;
@@ -136,7 +159,7 @@ Ebbtide.facts = (() => {
 
   // What can be said of any study, and of one with observations.
   const ALWAYS = [showNumbers, showAdvice, showOptions],
-    OBSERVED = [showBest, showGain, showNewest, showGuards];
+    OBSERVED = [showBest, showGain, showViolations, showNewest, showGuards];
   function show(view) {
     for (const part of view.study.told ? [...ALWAYS, ...OBSERVED] : ALWAYS) part(view);
   }

@@ -5,7 +5,7 @@ Ebbtide.figures = (() => {
   const { number, count, value, span, plain } = Ebbtide.format;
   const { theme, translucent, isWall, moments, axis, logAxis, STEPS, DURATIONS, timeAxis, stretch, frame } =
     Ebbtide.axes;
-  const { hasKinds } = Ebbtide.words;
+  const { hasKinds, cycle } = Ebbtide.words;
   const { plusMinus, where, describe, when, marks, dots, filled, hollow } = Ebbtide.marks;
   const BAND = 2; // deviations to each side of a mean
 
@@ -72,7 +72,9 @@ Ebbtide.figures = (() => {
       (view.model ? ` The model expects ${number(view.model.recommendation.mean)} at the current recommendation.` : "");
     const kept = view.stride > 1 ? ` Of the removed ones, one in ${count(view.stride)} is drawn.` : "";
     const caption =
-      (view.model ? `Line: the model at the current recommendation, over time.` : "") +
+      (view.model
+        ? `Line: the model at the current recommendation${view.study.context ? " and in the context measured last" : ""}, over time.`
+        : "") +
       kept;
     const keys = [
       ...kindKeys(view),
@@ -239,7 +241,7 @@ Ebbtide.figures = (() => {
     const drifting =
       view.asks.timescale.some((each) => each !== null) || view.asks.noise.every((each) => each === null);
     if (!drifting) return { empty: "This algorithm has no kernel in time." };
-    return course(
+    const figure = course(
       view,
       [{ name: "timescale", values: view.asks.timescale }],
       "",
@@ -247,6 +249,10 @@ Ebbtide.figures = (() => {
       "Shown once there are enough observations to fit it.",
       isWall(view) ? DURATIONS : STEPS,
     );
+    const cycles = Object.entries(view.cycles).map(([name, fitted]) =>
+      cycle(name, fitted, view.study.cycles[name], isWall(view)),
+    );
+    return cycles.length ? { ...figure, caption: `${cycles.join(" ")} The timescale is that of the rest.` } : figure;
   }
 
   // Coordinates of the unit cube, by name: a category has one per choice.
@@ -257,15 +263,18 @@ Ebbtide.figures = (() => {
   }
 
   function lengthscale(view) {
-    const columns = view.asks.lengthscale,
-      names = columns.length > 1 ? coordinates(view.study.space) : ["lengthscale"];
-    return course(
+    const { lengthscale: columns, context } = view.asks,
+      own = columns.length > 1 ? coordinates(view.study.space) : ["lengthscale"],
+      names = [...own, ...coordinates(view.study.context ?? {})];
+    const figure = course(
       view,
-      columns.map((values, i) => ({ name: names[i], values })),
+      [...columns, ...context].map((values, i) => ({ name: names[i], values })),
       "share of the range",
       number,
       "Shown once there are enough observations to fit it.",
     );
+    if (!context.length) return figure;
+    return { ...figure, caption: `${figure.caption} The longer that of the context, the less difference it makes.` };
   }
 
   const noise = (view) =>
@@ -281,5 +290,5 @@ Ebbtide.figures = (() => {
       isWall(view) ? DURATIONS : STEPS,
     );
 
-  return { objective, map: Ebbtide.map, size, relevance, timescale, lengthscale, noise, response, isWall };
+  return { objective, ...Ebbtide.panels, map: Ebbtide.map, size, relevance, timescale, lengthscale, noise, response, isWall };
 })();

@@ -1,44 +1,12 @@
-// What the model believes over time and one parameter: a map, with what was observed and recommended on it.
+// What the model believes: a map over one parameter (up) and time or a variable of the context (across), with what was
+// observed and recommended on it.
 "use strict";
 
 Ebbtide.map = (() => {
   const { count, value, plain } = Ebbtide.format;
-  const { theme, isWall, moments, axis, logAxis, timeAxis, stretch, frame } = Ebbtide.axes;
+  const { theme, isWall, moments, valueAxis, timeAxis, stretch, frame } = Ebbtide.axes;
+  const { setting } = Ebbtide.words;
   const { where, when, marks, crosses, dots } = Ebbtide.marks;
-
-  // The axis of a parameter, and the position of a value on it. For a float, the rows of a map are evenly spaced.
-  function valueAxis(view, name, colours) {
-    const parameter = view.study.space[name];
-    if (parameter.choices) {
-      const words = parameter.choices.map((choice) => plain(value(choice)));
-      return {
-        place: (v) => parameter.choices.indexOf(v),
-        axis: axis(colours, plain(name), {
-          tickvals: words.map((_, i) => i),
-          ticktext: words,
-          range: [-0.5, words.length - 0.5],
-        }),
-        step: 1,
-      };
-    }
-    const whole = parameter.type === "int",
-      step = parameter.step ?? (whole ? 1 : 0);
-    const ends = [parameter.low - step / 2, parameter.high + step / 2];
-    if (!parameter.log)
-      return {
-        place: (v) => v,
-        axis: axis(colours, plain(name), { exponentformat: "power", range: ends, nticks: 8 }),
-        step,
-      };
-    const ticks = logAxis(ends),
-      range = ends.map((v) => Math.log10(Math.max(v, 0.5 * parameter.low)));
-    return {
-      place: Math.log10,
-      axis: axis(colours, plain(name), { tickvals: ticks.tickvals.map(Math.log10), ticktext: ticks.ticktext, range }),
-      step: 0,
-      uneven: whole,
-    };
-  }
 
   // Past and current recommendations. The line breaks between points that are further apart than the timescale, for the
   // recommendation may have been anywhere in between.
@@ -65,20 +33,60 @@ Ebbtide.map = (() => {
   // Observations on the same step are spread over it, each always to the same position. Without steps, step is 0.
   const aside = (line) => 0.6 * ((line * 0.618034) % 1) - 0.3;
 
-  // The browser smooths a grid that is known to be even; otherwise Plotly would compute every pixel.
-  function grid(view, time, rows, { step: between, uneven }) {
-    const first = moments(view, [time[0]])[0],
-      step = (time[1] - time[0]) * (isWall(view) ? 1000 : 1);
-    const across = { x0: first, dx: step, zsmooth: "fast" };
-    if (between || uneven || rows.length < 2) return { ...across, y: rows, zsmooth: false };
-    return { ...across, y0: rows[0], dy: (rows.at(-1) - rows[0]) / (rows.length - 1) };
+  // What a map is drawn across. The browser smooths a grid that is known to be even; otherwise Plotly would compute every
+  // pixel.
+  function acrossTime(view, colours) {
+    const { column } = view.model.map;
+    return {
+      axis: timeAxis(view, colours, { range: stretch(view) }),
+      grid: { x0: moments(view, [column[0]])[0], dx: (column[1] - column[0]) * (isWall(view) ? 1000 : 1) },
+      even: true,
+      told: moments(view, view.observations.time),
+      now: moments(view, [view.model.recommendation.time])[0],
+      hover: isWall(view) ? "%{x|%Y-%m-%d %H:%M:%S}" : "at %{x:.4~g}",
+    };
+  }
+
+  function acrossContext(view, colours, name) {
+    const { column } = view.model.map,
+      variable = view.study.context[name],
+      x = valueAxis(name, variable, colours, variable.choices ? null : [column[0], column.at(-1)]),
+      places = column.map(x.place),
+      told = view.observations;
+    return {
+      axis: { ...x.axis, automargin: "height", tickangle: 0 },
+      grid: x.step ? { x: places } : { x0: places[0], dx: (places.at(-1) - places[0]) / (places.length - 1) },
+      even: !x.step,
+      told: told.context[name].value.map((each, i) => x.place(each) + x.step * aside(told.line[i])),
+      now: x.place(view.model.context[name].value),
+      words: column.map((each) => `${plain(name)} = ${plain(value(each))}`),
+      hover: "%{customdata}",
+    };
+  }
+
+  function grid(rows, { grid: across, even }, { step, uneven }) {
+    if (!even || step || uneven || rows.length < 2) return { ...across, y: rows, zsmooth: false };
+    return { ...across, y0: rows[0], dy: (rows.at(-1) - rows[0]) / (rows.length - 1), zsmooth: "fast" };
+  }
+
+  // In which context a map is drawn, in words.
+  function surroundings({ context, across }, latest) {
+    const fixed = Object.fromEntries(Object.entries(context).filter(([name]) => name !== across));
+    if (!Object.keys(fixed).length) return "";
+    const measured = Object.entries(fixed).every(([name, each]) => each === latest[name].value);
+    return ` Drawn for ${setting(fixed)}, ${measured ? "as measured last" : "as chosen"}.`;
   }
 
   function map(view, kind, trail) {
     const colours = theme(),
       told = view.observations,
-      { parameter, time, value: values } = view.model.map;
-    const y = valueAxis(view, parameter, colours);
+      { parameter, across, column, value: values } = view.model.map;
+    const x = across === null ? acrossTime(view, colours) : acrossContext(view, colours, across),
+      y = valueAxis(parameter, view.study.space[parameter], colours);
+    const observed = (at, name, marker) => ({
+      ...marks(view, colours, at, projected, name, marker),
+      x: at.map((i) => x.told[i]),
+    });
     const projected = told.params[parameter].map((each, i) => y.place(each) + y.step * aside(told.line[i]));
     const active = where(told.value, (v, i) => v !== null && told.active[i]);
     const removed = where(told.value, (v, i) => v !== null && !told.active[i]);
@@ -91,15 +99,16 @@ Ebbtide.map = (() => {
     const data = [
       {
         type: "heatmap",
-        ...grid(view, time, rows, y),
+        ...grid(rows, x, y),
         z: view.model.map[kind],
         colorscale: [
           [0, colours.low],
           [0.5, colours.middle],
           [1, colours.high],
         ],
-        text: values.map((each) => Array(time.length).fill(plain(value(each)))),
-        hovertemplate: `${what} <b>%{z:.4~g}</b><br>${plain(parameter)} = %{text}<br>${isWall(view) ? "%{x|%Y-%m-%d %H:%M:%S}" : "at %{x:.4~g}"}<extra></extra>`,
+        text: values.map((each) => Array(column.length).fill(plain(value(each)))),
+        customdata: x.words ? values.map(() => x.words) : undefined,
+        hovertemplate: `${what} <b>%{z:.4~g}</b><br>${plain(parameter)} = %{text}<br>${x.hover}<extra></extra>`,
         colorbar: {
           title: { text: what, side: "right", font: { size: 11, color: colours.soft } },
           thickness: 10,
@@ -109,11 +118,10 @@ Ebbtide.map = (() => {
           nticks: 6,
         },
       },
-      marks(view, colours, removed, projected, "removed", {
-        ...crosses(colours),
-        line: { width: 1.2, color: colours.soft },
-      }),
-      marks(view, colours, active, projected, "active", dots(colours, colours.ink)),
+      observed(removed, "removed", { ...crosses(colours), line: { width: 1.2, color: colours.soft } }),
+      observed(active, "active", dots(colours, colours.ink)),
+    ];
+    const path = [
       {
         x: moments(view, trace.times),
         y: line,
@@ -131,31 +139,35 @@ Ebbtide.map = (() => {
         text: trace.times.map((t, i) => `recommended: ${plain(value(trace.values[i]))}<br>${when(view, t)}`),
         hoverinfo: "text",
       },
-      {
-        x: moments(view, [best.time]),
-        y: [y.place(best.params[parameter])],
-        mode: "markers",
-        hoverinfo: "skip",
-        marker: { symbol: "diamond", size: 11, color: colours.ink, line: { width: 1.5, color: colours.paper } },
-      },
     ];
-    const layout = frame(view, colours, timeAxis(view, colours, { range: stretch(view) }), y.axis, {
-      uirevision: `${view.study.name} ${view.last} ${parameter}`,
+    const now = {
+      x: [x.now],
+      y: [y.place(best.params[parameter])],
+      mode: "markers",
+      hoverinfo: "skip",
+      marker: { symbol: "diamond", size: 11, color: colours.ink, line: { width: 1.5, color: colours.paper } },
+    };
+    const layout = frame(view, colours, x.axis, y.axis, {
+      uirevision: `${view.study.name} ${view.last} ${parameter} ${across}`,
     });
-    const label = `The model's ${what} over time and ${parameter}, with ${count(active.length)} active observations as dots and ${count(removed.length)} removed ones as crosses. Recommended now: ${value(best.params[parameter])}.`;
+    const label = `The model's ${what} over ${across ?? "time"} and ${parameter}, with ${count(active.length)} active observations as dots and ${count(removed.length)} removed ones as crosses. Recommended now: ${value(best.params[parameter])}.`;
     const caption =
       (Object.keys(told.params).length > 1
         ? "The other parameters are held at the current recommendation; observations are drawn at their value of this one."
-        : "") + (trace.broken ? " Recommendations are joined where they are closer in time than the timescale." : "");
+        : "") +
+      surroundings(view.model.map, view.model.context) +
+      (across === null && trace.broken
+        ? " Recommendations are joined where they are closer in time than the timescale."
+        : "");
     return {
-      data,
+      data: [...data, ...(across === null ? path : []), now],
       layout,
       label,
       caption,
       keys: [
         ["cross", "removed"],
         ["black dot", "active"],
-        ["black line", "recommended"],
+        across === null ? ["black line", "recommended"] : ["black diamond", "recommended now"],
       ],
     };
   }

@@ -3,7 +3,7 @@
 
 Ebbtide.marks = (() => {
   const { number, uncertain, value, exact, plain } = Ebbtide.format;
-  const { kind, fate } = Ebbtide.words;
+  const { kind, fate, around } = Ebbtide.words;
   const { isWall, moments } = Ebbtide.axes;
 
   const plusMinus = (mean, deviation) => uncertain(mean, deviation).join(" ± ");
@@ -11,7 +11,8 @@ Ebbtide.marks = (() => {
   const pick = (list, at) => at.map((i) => list[i]);
 
   function describe(view, at, told = view.observations) {
-    const lines = Object.entries(told.params).map(([name, values]) => `${plain(name)} = ${plain(value(values[at]))}`);
+    const line = ([name, each]) => `${plain(name)} = ${plain(value(each))}`,
+      lines = Object.entries(told.params).map(([name, values]) => line([name, values[at]]));
     const end =
       told.value[at] === null
         ? fate(told, at)
@@ -22,6 +23,7 @@ Ebbtide.marks = (() => {
       `<b>${told.value[at] === null ? "no value" : number(told.value[at])}</b>`,
       when(view, told.time[at]),
       ...lines.slice(0, 12),
+      ...around(told, at).map(line),
       `${kind(told.kind[at])}, ${end}`,
     ].join("<br>");
   }

@@ -78,7 +78,7 @@ Ebbtide.source = (() => {
 
   const service = {
     studies: async () => (await get("/studies")).studies,
-    study: (name, last, parameter) => get(`${at(name)}/view?${query({ last, parameter })}`),
+    study: (name, last, map) => get(`${at(name)}/view?${query({ last, ...map })}`),
     trail: (name, last) => get(`${at(name)}/trail?${query({ last })}`),
     follow,
     useToken: (token) => sessionStorage.setItem(KEY, token),
@@ -91,8 +91,9 @@ Ebbtide.source = (() => {
   function written() {
     const report = JSON.parse(document.getElementById("report").textContent);
     return {
-      study: async (name, last, parameter) => {
-        const { view, maps } = report.lengths[last ?? "all"];
+      study: async (name, last, { parameter, across }) => {
+        const { view, maps: overTime } = report.lengths[last ?? "all"];
+        const maps = Object.hasOwn(report.across, across) ? report.across[across] : overTime;
         const map = Object.hasOwn(maps, parameter) ? maps[parameter] : Object.values(maps)[0];
         return view.model ? { ...view, model: { ...view.model, map } } : view;
       },

@@ -16,13 +16,16 @@ Ebbtide.study = (() => {
 
   const choices = new URLSearchParams(location.hash.slice(1));
   function choose(name, chosen) {
-    choices.set(name, chosen);
+    if (chosen === null) choices.delete(name);
+    else choices.set(name, chosen);
     history.replaceState(null, "", `#${choices}`);
   }
   const chosenLast = () => {
     const given = Number(choices.get("last") ?? LENGTHS[0]);
     return LENGTHS.includes(given) ? given : null;
   };
+  const MAP = ["parameter", "across", "context"]; // what is chosen of it, besides its colour
+  const chosenMap = () => Object.fromEntries(MAP.map((name) => [name, choices.get(name)]));
   const chosenKind = () => (choices.get("kind") === "std" ? "std" : "mean");
 
   class StudyPage {
@@ -94,18 +97,17 @@ Ebbtide.study = (() => {
       }
       this.fetching = true;
       const began = (this.fetched = performance.now());
-      const last = chosenLast(),
-        parameter = choices.get("parameter");
+      const last = chosenLast();
       try {
-        const view = await source.study(this.name, last, parameter);
+        const view = await source.study(this.name, last, chosenMap());
         this.behind = view.study.asked < this.heard[0] || view.study.told < this.heard[1]; // a shared view, a moment old
         if (this.trail?.last !== last) this.trail = null;
         this.view = { ...view, last };
         await this.show();
         this.fetchTrail(last);
       } catch (error) {
-        if (error instanceof Refused && error.status === 422 && choices.has("parameter")) {
-          choices.delete("parameter");
+        if (error instanceof Refused && error.status === 422 && MAP.some((name) => choices.has(name))) {
+          for (const name of MAP) choices.delete(name);
           this.again = true;
         } else if (error instanceof Refused && error.status < 500) this.refused(error);
         else if (error instanceof Lost || error instanceof Refused)
@@ -158,9 +160,11 @@ Ebbtide.study = (() => {
       find("first").hidden = !nothing;
       find("pictures").hidden = nothing;
       Ebbtide.facts.show(this.view);
-      this.showParameters();
+      Ebbtide.controls.show(this.view, choices.get("context"), (name, chosen) => this.choose(name, chosen));
       if (nothing) return this.showFirst();
       find("map").hidden = !model;
+      find("context").hidden = !study.context;
+      find("constraints").hidden = !Object.keys(study.constraints).length;
       await pause(); // the text can be read before Plotly starts,
       await plotly();
       await pause(); // and before the first figure
@@ -180,7 +184,7 @@ Ebbtide.study = (() => {
     }
 
     draw(id) {
-      if (!window.Plotly || (id === "map" && !this.view.model)) return;
+      if (!window.Plotly || find(id).hidden) return;
       this.stale.delete(id);
       this.drawn.add(id);
       draw(
@@ -202,19 +206,9 @@ Ebbtide.study = (() => {
       for (const id of Object.keys(FIGURES)) observer.observe(find(id));
     }
 
-    showParameters() {
-      const names = Object.keys(this.view.study.space),
-        select = find("parameter");
-      if ([...select.options].map((option) => option.value).join("\n") !== names.join("\n")) {
-        select.replaceChildren(
-          ...names.map((name) => {
-            const option = element("option", name);
-            option.value = name;
-            return option;
-          }),
-        );
-      }
-      select.value = this.view.model ? this.view.model.map.parameter : names[0];
+    choose(name, chosen) {
+      choose(name, chosen);
+      this.refresh();
     }
 
     showFirst() {
@@ -225,10 +219,10 @@ Ebbtide.study = (() => {
         ? "Figures appear with the first observation."
         : "Ask what to measure, or tell what you measured. This command tells a first value:";
       if (box.hidden) return;
-      const params = Object.fromEntries(
-        Object.entries(this.view.study.space).map(([name, parameter]) => [name, middle(parameter)]),
-      );
-      command(box, `/studies/${encodeURIComponent(this.name)}/tell`, { params, value: 1.0 });
+      const { space, context } = this.view.study,
+        middles = (parameters) => Object.fromEntries(Object.entries(parameters).map(([name, each]) => [name, middle(each)]));
+      const measured = context ? { context: middles(context) } : {};
+      command(box, `/studies/${encodeURIComponent(this.name)}/tell`, { params: middles(space), value: 1.0, ...measured });
     }
   }
 
@@ -254,10 +248,8 @@ Ebbtide.study = (() => {
       choose("last", find("last").value);
       page.refresh();
     });
-    find("parameter").addEventListener("change", () => {
-      choose("parameter", find("parameter").value);
-      page.refresh();
-    });
+    for (const name of ["parameter", "across"])
+      find(name).addEventListener("change", () => page.choose(name, find(name).value || null));
     for (const radio of document.querySelectorAll("input[name=kind]")) {
       radio.checked = radio.value === chosenKind();
       radio.addEventListener("change", () => {

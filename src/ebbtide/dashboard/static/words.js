@@ -2,7 +2,7 @@
 "use strict";
 
 Ebbtide.words = (() => {
-  const { number, uncertain, count, value } = Ebbtide.format;
+  const { number, uncertain, count, value, span } = Ebbtide.format;
   const NEGLIGIBLE = 0.01; // a probability of failure that is not worth a sentence
   const SHOWN = 3; // settings of a start; there may be a thousand
 
@@ -18,6 +18,12 @@ Ebbtide.words = (() => {
       .map(([name, each]) => `${name} = ${value(each)}`)
       .join(", ");
 
+  // What was measured of an observation's context, and under its constraints.
+  const around = (told, i) =>
+    [...Object.entries(told.context), ...Object.entries(told.constraints)]
+      .filter(([, { filled, value: values }]) => (filled ?? values)[i] !== null) // a choice may be null itself
+      .map(([name, { value: values }]) => [name, values[i]]);
+
   function support({ support: worth }) {
     const rounded = Number(worth.toPrecision(2));
     if (rounded < 1) return "Known less well than by one fresh measurement of it.";
@@ -26,6 +32,40 @@ Ebbtide.words = (() => {
 
   const risk = ({ failure }) =>
     failure < NEGLIGIBLE ? "" : `It fails with a probability of about ${percent(failure)}.`;
+
+  const feasible = ({ feasible: probability }, { constraints }) =>
+    Object.keys(constraints).length
+      ? ` It meets all constraints with a probability of about ${percent(probability)}.`
+      : "";
+
+  const inContext = ({ context }) => {
+    const latest = Object.fromEntries(Object.entries(context).map(([name, { value: each }]) => [name, each]));
+    return Object.keys(latest).length ? ` In the context measured last: ${setting(latest)}.` : "";
+  };
+
+  // --- cycles and constraints -------------------------------------------------------------------------------------
+
+  function cycle(name, { share, length }, period, wall) {
+    const back = `of the variation comes back every ${span(period, wall)}`;
+    if (share < NEGLIGIBLE) return `${name}: less than ${percent(NEGLIGIBLE)} ${back}.`;
+    const kept = span(Number(length.toPrecision(2)), wall);
+    return `${name}: ${percent(share)} ${back}, and its course stays the same for about ${kept}.`;
+  }
+
+  const limit = ({ at_most: most, at_least: least }) =>
+    most === undefined ? `at least ${number(least)}` : `at most ${number(most)}`;
+
+  const rate = ({ rate: share }) => (share === null ? "–" : percent(share));
+
+  function violated({ violations, failures_violate: failing }) {
+    const { rate: share, counted, per_constraint: each } = violations;
+    if (share === null) return "No ask was told with a value under a constraint yet.";
+    const parts = Object.entries(each).map(([name, part]) => `${name} ${percent(part)}`);
+    return (
+      `${count(Math.round(share * counted))} of ${count(counted)} asks broke a limit${failing ? " or failed" : ""}` +
+      `${parts.length > 1 ? `: ${parts.join(", ")}` : ""}.`
+    );
+  }
 
   // --- the gain over the baseline ---------------------------------------------------------------------------------
 
@@ -81,7 +121,27 @@ Ebbtide.words = (() => {
   const baseline = ({ baseline: params, baseline_every: every }) =>
     params ? `${setting(params)}; measured in one of ${count(every)} asks` : "no setting given";
 
+  const range = ({ choices, low, high }) => (choices ? choices.map(value).join(", ") : `${number(low)} to ${number(high)}`);
+  const context = ({ context: given }) =>
+    Object.entries(given ?? {})
+      .map(([name, variable]) => `${name} (${range(variable)})`)
+      .join("; ");
+  const cycles = ({ cycles: given, clock }) =>
+    Object.entries(given)
+      .map(([name, period]) => `${name}, every ${span(period, clock === "SystemClock")}`)
+      .join("; ");
+  function constraints({ constraints: given, violation_rate: target, failures_violate: failing }) {
+    const limits = Object.entries(given).map(([name, each]) => `${name} ${limit(each)}`);
+    const share = `; broken by at most ${percent(target)} of the asks in the long run`;
+    return limits.length ? `${limits.join("; ")}${share}${failing ? ", and failures count" : ""}` : "";
+  }
+
   const options = (study) => [
+    ...[
+      ["Context", context(study)],
+      ["Cycles", cycles(study)],
+      ["Constraints", constraints(study)],
+    ].filter(([, said]) => said),
     ["Probes", probes(study)],
     ["Start", start(study)],
     ["Movement", movement(study)],
@@ -89,5 +149,8 @@ Ebbtide.words = (() => {
     ["Failures", failures(study)],
   ];
 
-  return { kind, hasKinds, fate, support, risk, gain, gainInWords, options };
+  return {
+    ...{ kind, hasKinds, fate, setting, around, support, risk, feasible, inContext, cycle, limit, rate, violated },
+    ...{ percent, gain, gainInWords, options },
+  };
 })();

@@ -252,9 +252,9 @@ class SqliteLog:
         rows = self.database.rows(f"{OBSERVATION} AND t.line >= ? AND t.context IS NOT NULL", (self.study, line))
         return {row[0]: self.observation(row) for row in rows}
 
-    def broken(self) -> dict[int, int]:
-        """How often which constraints were broken (see Conditions.broken)."""
-        return broken(self.database, self.study) if self.conditions.constraints else {}
+    def broken(self, before: int | None = None) -> dict[int, int]:
+        """How often which constraints were broken (see Conditions.broken); by default in the whole history."""
+        return broken(self.database, self.study, before) if self.conditions.constraints else {}
 
     def _state_after(self, number: int) -> tuple[State, int]:
         """The state that an ask left behind, and how many lines it had seen."""
@@ -321,10 +321,12 @@ class SqliteLog:
         self.database.close()
 
 
-def broken(database: Database, study: int) -> dict[int, int]:
-    """How often which constraints of a study were broken (see Conditions.broken)."""
-    query = "SELECT broken, count(*) FROM tells WHERE study = ? AND broken IS NOT NULL GROUP BY broken"
-    return dict(database.rows(query, (study,)))
+def broken(database: Database, study: int, before: int | None = None) -> dict[int, int]:
+    """How often which constraints of a study were broken (see Conditions.broken), among the lines before one."""
+    query = "SELECT broken, count(*) FROM tells WHERE study = ? AND broken IS NOT NULL{} GROUP BY broken"
+    if before is None:
+        return dict(database.rows(query.format(""), (study,)))
+    return dict(database.rows(query.format(" AND line < ?"), (study, before)))
 
 
 def _text(value: Any) -> str:
