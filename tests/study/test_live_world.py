@@ -1,6 +1,7 @@
 """Does the model use what it is told about the world: a context, a cycle, constraints?"""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -128,7 +129,7 @@ def test_the_setting_in_use_is_kept_unless_another_is_better_beyond_doubt():
     assert opt.recommend(current={"x": 0.1, "y": 0.1}).params == best
 
 
-WORLD = {
+WORLD: dict[str, Any] = {
     "context": {"load": eb.Float(0.0, 1.0), "backend": eb.Categorical(["a", "b"])},
     "cycles": {"day": 24.0},
     "constraints": {"p99": eb.AtMost(60.0), "hits": eb.AtLeast(0.1)},
@@ -162,7 +163,7 @@ def test_a_saved_study_asks_the_same(tmp_path):
 
 def test_a_stored_study_asks_the_same(tmp_path):
     storage = f"sqlite:///{tmp_path / 'world.db'}"
-    given = {"direction": "maximize", "seed": 3, **WORLD}
+    given: dict[str, Any] = {"direction": "maximize", "seed": 3, **WORLD}
     expected = everything(eb.Optimizer(SQUARE, clock=eb.ManualClock(), **given), 16)
     found = []
     for start in (0.0, 4.0, 8.0, 12.0):

@@ -3,7 +3,9 @@
 import numpy as np
 
 from ebbtide.clock import DAY, GRACE, SystemClock, is_far_ahead
+from ebbtide.study.broken_limits import broken_limits
 from ebbtide.study.engine import Engine
+from ebbtide.study.unknown_cycle import unknown_cycle
 
 ENOUGH = 15  # measurements per l_T: below, a fixed setting is often as good (docs/how-often.md)
 CERTAIN = 30  # values without which the fitted l_T says little
@@ -13,7 +15,14 @@ AT_FLOOR = 1.05  # of the lowest l_T that is fitted
 
 def advice(engine: Engine) -> list[str]:
     """The sentences that apply now; none if there is nothing to say."""
-    sentences = (_wrong_clock(engine), _drift(engine), _failures(engine), _no_holds(engine))
+    sentences = (
+        _wrong_clock(engine),
+        _drift(engine),
+        unknown_cycle(engine),
+        broken_limits(engine),
+        _failures(engine),
+        _no_holds(engine),
+    )
     return [sentence for sentence in sentences if sentence is not None]
 
 
