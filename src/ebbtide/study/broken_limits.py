@@ -9,7 +9,7 @@ from ebbtide.records import Violations
 from ebbtide.study.engine import Engine
 
 LATELY = 20  # measurements of which most must meet the constraints
-COUNTED = 50  # asks without which a rate of violations says little
+COUNTED = 30  # asks without which a rate of violations says little
 FAR_ABOVE = 1.5  # times the rate that is wanted; and by more than two standard deviations
 
 
@@ -54,8 +54,10 @@ def _too_often(seen: Violations) -> str | None:
         return None
     if seen.rate - seen.target <= 2.0 * math.sqrt(seen.target * (1.0 - seen.target) / seen.counted):
         return None
+    each = ", ".join(f"{name} {share:.0%}" for name, share in seen.per_constraint.items() if share)
     return (
-        f"{seen.rate:.1%} of {seen.counted} asks broke a limit, and at most {seen.target:.1%} were wanted. What is "
-        "limited changes faster than it can be learned, or its measurements are mostly noise: measure more often or "
-        "for longer, give a start that meets the constraints, or a stricter limit."
+        f"{seen.rate:.0%} of {seen.counted} asks broke a constraint, and at most {seen.target:.0%} were wanted "
+        f"({each or 'failures'}). What is limited changes faster than it can be learned, or its measurements are "
+        "mostly noise: measure more often or for longer, begin with a setting that meets all constraints (start), or "
+        "allow more."
     )
