@@ -16,8 +16,9 @@ from itertools import product
 import numpy as np
 from scipy.special import gammaincc
 
+from ebbtide.errors import ConfigurationError
 from ebbtide.gp.arrays import Array
-from ebbtide.gp.kernels import Cycle, Cyclic, SpaceTimeKernel, Stationary
+from ebbtide.gp.kernels import Cycle, Cyclic, Stationary
 from ebbtide.gp.linalg import factorize, solve
 from ebbtide.gp.posterior import Posterior
 
@@ -29,13 +30,15 @@ DIRECTIONS = 4  # in space, along which the observations vary most
 CHANCE = 0.1  # how often a peak as high may occur without a cycle
 NATS = 8.0  # by which the values must be more likely with the cycle
 MULTIPLES = (1.0, 2.0, 3.0)  # of the period of the highest peak, which may be that of a harmonic
-SHARES, NOISES, TIMESCALES = (0.3, 0.8), (1.0, 0.3), (0.3, 1.0, 3.0)  # hyperparameters tried, the last two as factors
+# Hyperparameters that are tried, the last two as factors. Noise and l_T may have been fitted to a cycle, or to a drift
+# that is faster than l_T can be.
+SHARES, NOISES, TIMESCALES = (0.3, 0.8), (1.0, 0.3, 0.1), (0.2, 0.4, 0.7, 1.0, 3.0)
 
 
 def hidden_period(posterior: Posterior, y: Array, interval: float) -> float | None:
     """The period with which the observed values come back, more than the kernel says; None if they do not."""
     span = float(np.ptp(posterior.t))
-    if not (0.0 < interval <= span < np.inf):
+    if not 0.0 < interval <= span < np.inf:
         return None
     lowest, step = PERIODS / span, 1.0 / (OVERSAMPLING * span)
     count = int(min((1.0 / (PER_PERIOD * interval) - lowest) / step + 1.0, MAX_FREQUENCIES))
@@ -47,9 +50,12 @@ def hidden_period(posterior: Posterior, y: Array, interval: float) -> float | No
         return None
     near: Array = lowest + step * np.maximum(peak + np.linspace(-1.0, 1.0, 17), 0.0)
     shortest = 1.0 / float(near[np.argmax(periodogram(posterior, near)[0])])
+    likelihood = _Likelihood(posterior, y)
+    best = max(product(SHARES, NOISES, TIMESCALES), key=lambda tried: likelihood(shortest, *tried))
     periods = [multiple * shortest for multiple in MULTIPLES if multiple * shortest < 1.001 / lowest]
-    likelihood, best = max((_likeliest(posterior, y, period), period) for period in periods)
-    return best if likelihood - _likeliest(posterior, y, None) > NATS else None
+    nats, period = max((likelihood(period, *best), period) for period in periods)
+    without = max(likelihood(None, *tried) for tried in product((0.0,), NOISES, TIMESCALES))
+    return period if nats - without > NATS else None
 
 
 def periodogram(posterior: Posterior, frequencies: Array) -> tuple[Array, int]:
@@ -73,34 +79,29 @@ def _directions(points: Array) -> Array:
     return np.column_stack([np.ones(len(points)), np.sqrt(len(points)) * kept])
 
 
-def _likeliest(posterior: Posterior, y: Array, period: float | None) -> float:
-    """The largest log likelihood of a kernel with this cycle, or without any more.
+class _Likelihood:
+    """The log likelihood of the values, up to a constant, under the posterior's kernel with some changes."""
 
-    The noise and l_T may have been fitted to a cycle or to a drift that is faster than l_T can be, so others are tried.
-    """
-    kernel, noise = posterior.kernel, posterior.noise
-    if kernel.temporal is None or kernel.timescale is None:
-        return 0.0
-    found = []
-    for less, factor, share in product(NOISES, TIMESCALES, (0.0,) if period is None else SHARES):
-        temporal = _with_cycle(kernel.temporal, factor * kernel.timescale, period, share)
-        changed = replace(kernel, scale=kernel.scale + (1.0 - less) * noise, temporal=temporal)
-        found.append(_log_likelihood(changed, less * noise, posterior, y))
-    return max(found)
+    def __init__(self, posterior: Posterior, y: Array) -> None:
+        kernel = posterior.kernel
+        self.y, self.t, self.noise, self.scale = y, posterior.t[:, None], posterior.noise, kernel.scale
+        if kernel.temporal is None or kernel.timescale is None:
+            raise ConfigurationError("a kernel without a temporal part has no cycles")
+        self.timescale, self.temporal = kernel.timescale, kernel.temporal
+        self.rest = replace(kernel, scale=1.0, temporal=None)(posterior.X, posterior.t)  # k_S, and k_C
 
+    def __call__(self, period: float | None, share: float, noise: float, timescale: float) -> float:
+        """With one more cycle, unless the period is None; `noise` and `timescale` are factors."""
+        temporal = self._temporal(timescale * self.timescale, period, share)
+        covariance = self.rest * temporal(self.t, self.t) * (self.scale + (1.0 - noise) * self.noise)
+        covariance.flat[:: len(self.y) + 1] += noise * self.noise
+        factor = factorize(covariance)
+        return -0.5 * (float(self.y @ solve(factor, self.y)) + factor.log_determinant)
 
-def _with_cycle(temporal: Stationary, timescale: float, period: float | None, share: float) -> Stationary:
-    """The kernel in time with another l_T, and with one more cycle if a period is given."""
-    family, cycles = (temporal.family, temporal.cycles) if isinstance(temporal, Cyclic) else (temporal, ())
-    if period is not None:
-        others = [replace(cycle, share=(1.0 - share) * cycle.share) for cycle in cycles]
-        cycles = (*others, Cycle(period, share, 10.0 * period))
-    return Cyclic(timescale, family, cycles) if cycles else family.with_lengthscale(timescale)
-
-
-def _log_likelihood(kernel: SpaceTimeKernel, noise: float, posterior: Posterior, y: Array) -> float:
-    """Up to a constant."""
-    covariance = kernel(posterior.X, posterior.t)
-    covariance.flat[:: len(y) + 1] += noise
-    factor = factorize(covariance)
-    return -0.5 * (float(y @ solve(factor, y)) + factor.log_determinant)
+    def _temporal(self, timescale: float, period: float | None, share: float) -> Stationary:
+        known = self.temporal
+        family, cycles = (known.family, known.cycles) if isinstance(known, Cyclic) else (known, ())
+        if period is not None:
+            others = [replace(cycle, share=(1.0 - share) * cycle.share) for cycle in cycles]
+            cycles = (*others, Cycle(period, share, 10.0 * period))
+        return Cyclic(timescale, family, cycles) if cycles else family.with_lengthscale(timescale)
