@@ -153,7 +153,7 @@ def test_values_that_cannot_be_judged_are_no_cycle(value):
 
 def test_a_period_near_a_day_is_a_day():
     assert unknown_cycle._suggested(86_000.0, seconds=True) == {"day": 86_400.0}
-    assert unknown_cycle._suggested(86_000.0, seconds=False) == {"every_8.6e+04": 86_000.0}
+    assert unknown_cycle._suggested(86_000.0, seconds=False) == {"every_86000": 86_000.0}
 
 
 # --- constraints -----------------------------------------------------------------------------------------------

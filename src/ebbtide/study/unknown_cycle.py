@@ -26,10 +26,10 @@ def unknown_cycle(engine: Engine) -> str | None:
         return None
     if len(cycles := engine.definition.conditions.cycles) >= MAX_CYCLES or (period := _period(engine)) is None:
         return None
-    unit = " s" if engine.by_system_clock else ""
-    given = {**cycles, **_suggested(period, seconds=engine.by_system_clock)}
+    unit, about = " s" if engine.by_system_clock else "", float(f"{period:.3g}")
+    given = {**cycles, **_suggested(about, seconds=engine.by_system_clock)}
     return (
-        f"The values seem to come back every {period:.3g}{unit}: if you know of such a cycle, create the study with "
+        f"The values seem to come back every {about:g}{unit}: if you know of such a cycle, create the study with "
         f"cycles={given!r}, and what was learned in one period is used in the next. The period was estimated; give the "
         "true one if you know it."
     )
@@ -38,7 +38,7 @@ def unknown_cycle(engine: Engine) -> str | None:
 def _suggested(period: float, *, seconds: bool) -> dict[str, float]:
     """The cycle to give: a day rather than 86,212 s."""
     near = {name: usual for name, usual in USUAL.items() if seconds and abs(period / usual - 1.0) < NEAR}
-    return near or {f"every_{period:.3g}": float(f"{period:.3g}")}
+    return near or {f"every_{period:g}": period}
 
 
 def _period(engine: Engine) -> float | None:
