@@ -125,10 +125,8 @@ def test_what_has_not_come_back_three_times_is_no_cycle():
     assert cycles_seen(round_and_round(40, dt=0.06)) == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
-def test_an_optimum_that_wanders_has_no_cycle(seed):
-    """A walk: fast for an even seed, slow for an odd one."""
+def wandering(seed: int) -> eb.Optimizer:
+    """The optimum walks: fast for an even seed, slowly for an odd one."""
     clock, rng = eb.ManualClock(), np.random.default_rng(seed)
     opt = eb.Optimizer({"x": eb.Float(0.0, 1.0)}, clock=clock, seed=seed)
     best = 0.5
@@ -137,7 +135,24 @@ def test_an_optimum_that_wanders_has_no_cycle(seed):
         opt.tell(trial, (trial.params["x"] - best) ** 2 + 0.01 * rng.normal())
         best = float(np.clip(best + (0.02 if seed % 2 else 0.1) * rng.normal(), 0.0, 1.0))
         clock.advance(1.0)
-    assert cycles_seen(opt) == []
+    return opt
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_an_optimum_that_wanders_has_no_cycle(seed):
+    assert cycles_seen(wandering(seed)) == []
+
+
+@pytest.mark.very_slow
+def test_at_most_one_of_fifty_studies_is_told_of_a_cycle_that_it_does_not_have():
+    assert sum(bool(cycles_seen(wandering(seed))) for seed in range(100, 150)) <= 1
+
+
+@pytest.mark.very_slow
+def test_most_cycles_are_found_within_a_week():
+    weeks = [round_and_round(7 * 15, dt=1.0 / 15.0, seed=seed) for seed in range(20, 30)]
+    assert sum(bool(cycles_seen(opt)) for opt in weeks) >= 7
 
 
 @pytest.mark.parametrize("value", [0.0, 1e300, 1e-300])
@@ -203,3 +218,16 @@ def test_limits_that_are_broken_more_often_than_wanted():
 def test_nothing_is_said_of_limits_before_anything_was_measured():
     assert limited([]) == []
     assert limited([], start=None) == []
+
+
+@pytest.mark.parametrize(("every", "says"), [(5, True), (20, False)])
+def test_constraints_that_are_broken_far_more_often_than_wanted(every: int, says: bool) -> None:
+    opt = eb.Optimizer(
+        {"x": eb.Float(0.0, 1.0)}, clock=eb.ManualClock(), seed=0, n_initial=1000, constraints={"p99": eb.AtMost(50.0)}
+    )
+    for k in range(29):
+        opt.tell(opt.ask(), 1.0, constraints={"p99": 60.0 if k % every == 0 else 40.0})
+    assert opt.warnings == []
+    opt.tell(opt.ask(), 1.0, constraints={"p99": 40.0})
+    expected = "20% of 30 asks broke a constraint, and at most 5% were wanted (p99 20%)"
+    assert [sentence.startswith(expected) for sentence in opt.warnings] == [True] * says
