@@ -32,7 +32,9 @@ ROOT = Path(__file__).parents[2]
 DEMO = ROOT / "examples" / "demo.py"
 PAGES = ["README.md", "CONTRIBUTING.md", *(str(p.relative_to(ROOT)) for p in sorted((ROOT / "docs").rglob("*.md")))]
 ELSEWHERE = {"docs/botorch.md", "docs/optuna.md", "docs/service.md"}  # in tests/integrations; below, with a service
-SLOW = {"docs/experiments.md", "docs/guide/live-systems.md", "docs/guide/policies.md"}
+SLOW = {"docs/experiments.md", "docs/guide/live-systems.md", "docs/guide/policies.md"} | {
+    f"docs/guide/{page}.md" for page in ("context", "cycles", "constraints")
+}
 
 
 def text(page):

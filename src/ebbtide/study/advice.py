@@ -3,19 +3,26 @@
 import numpy as np
 
 from ebbtide.clock import DAY, GRACE, SystemClock, is_far_ahead
+from ebbtide.study.broken_limits import broken_limits
 from ebbtide.study.engine import Engine
+from ebbtide.study.unknown_cycle import unknown_cycle
 
 ENOUGH = 15  # measurements per l_T: below, a fixed setting is often as good (docs/how-often.md)
 CERTAIN = 30  # values without which the fitted l_T says little
 LATELY = 20  # evaluations among which failures are counted
 AT_FLOOR = 1.05  # of the lowest l_T that is fitted
-COUNTED = 30  # asks without which a rate of violations says little
-TOO_OFTEN = 1.5  # times the rate that is wanted
 
 
 def advice(engine: Engine) -> list[str]:
     """The sentences that apply now; none if there is nothing to say."""
-    sentences = (_wrong_clock(engine), _drift(engine), _failures(engine), _no_holds(engine), _violations(engine))
+    sentences = (
+        _wrong_clock(engine),
+        _drift(engine),
+        unknown_cycle(engine),
+        broken_limits(engine),
+        _failures(engine),
+        _no_holds(engine),
+    )
     return [sentence for sentence in sentences if sentence is not None]
 
 
@@ -75,16 +82,4 @@ def _no_holds(engine: Engine) -> str | None:
     return (
         "There is a baseline, but no gain over it can be shown: every other ask probes (explore is 1), and none holds "
         "the recommended setting. Give explore, such as 0.2."
-    )
-
-
-def _violations(engine: Engine) -> str | None:
-    """Whether constraints are broken far more often than wanted."""
-    seen = engine.definition.conditions.violations(engine.active.broken)
-    if seen is None or seen.rate is None or seen.counted < COUNTED or seen.rate <= TOO_OFTEN * seen.target:
-        return None
-    each = ", ".join(f"{name} {share:.0%}" for name, share in seen.per_constraint.items() if share)
-    return (
-        f"{seen.rate:.0%} of {seen.counted} asks broke a constraint, and at most {seen.target:.0%} were wanted "
-        f"({each or 'failures'}): begin with a setting that meets all of them (start), or allow more."
     )

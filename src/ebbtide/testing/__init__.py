@@ -43,7 +43,10 @@ __all__ = [
 
 
 def check_algorithm(algorithm: Algorithm) -> None:
-    """Asks are feasible, finite and repeatable; reads change nothing; snapshots resume; bad data is survived."""
+    """Asks are feasible, finite and repeatable; reads change nothing; snapshots resume; bad data is survived.
+
+    And so it is with a context, a cycle and constraints.
+    """
     _run(ALGORITHM_CHECKS, algorithm)
 
 

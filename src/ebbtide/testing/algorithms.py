@@ -13,6 +13,7 @@ from ebbtide.errors import EbbtideWarning
 from ebbtide.optimizer import Optimizer
 from ebbtide.records import Trial
 from ebbtide.space import Categorical, Float, Int, Ordinal, Parameter
+from ebbtide.study.limits import AtMost
 from ebbtide.testing.expectations import expect
 
 MIXED: dict[str, Parameter] = {
@@ -23,6 +24,7 @@ MIXED: dict[str, Parameter] = {
     "codec": Categorical(["a", "b", "c"]),
 }
 STEPS = 30
+CONDITIONED = 8  # steps with a context and constraints, before and after a snapshot
 
 Value = Callable[[dict[str, Any], float], float]
 
@@ -163,6 +165,48 @@ def survives_hard_times(algorithm: Algorithm) -> None:
     expect(opt.space.check(last.params) == last.params, f"{last.params} is not in the space")
 
 
+def takes_a_context_a_cycle_and_constraints(algorithm: Algorithm) -> None:
+    """Asked in a context, with a limit and, if it reads the clock, a cycle; and saved and loaded in between."""
+    reads_the_clock = algorithm.temporal is not None and not algorithm.temporal.by_step
+    cube = _cube(algorithm)
+    opt = Optimizer(
+        cube,
+        direction="maximize",
+        algorithm=algorithm,
+        clock=ManualClock(),
+        seed=0,
+        context={"load": Float(0.0, 1.0), "backend": Categorical(["a", "b"])},
+        cycles={"day": 6.0} if reads_the_clock else None,
+        constraints={"latency": AtMost(0.8)},
+        start=dict.fromkeys(cube, 0.0),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "study.json"
+        _in_the_world(opt, CONDITIONED)
+        opt.save(path)
+        again = Optimizer.load(path, algorithm=algorithm)
+    plain, resumed = (_in_the_world(each, CONDITIONED) for each in (opt, again))
+    expect(plain == resumed, "with a context and constraints, a loaded optimizer asked for other points")
+    best = opt.recommend(context={"load": 0.5, "backend": "a"})
+    numbers = (best.mean, best.std, best.feasible)
+    expect(all(map(math.isfinite, numbers)), f"the recommendation is not finite: {numbers}")
+    expect(0.0 <= best.feasible <= 1.0, f"the probability of meeting the constraints is {best.feasible}")
+
+
+def _in_the_world(opt: Optimizer, steps: int) -> list[Trial]:
+    trials = []
+    for _ in range(steps):
+        now = opt.clock.now()
+        trial = opt.ask(context={"load": 0.5 + 0.4 * math.sin(now), "backend": "ab"[opt.asked % 2]})
+        expect(opt.space.check(trial.params) == trial.params, f"{trial.params} is not in the space")
+        wait_until(opt.clock, trial.time)
+        latency = max(map(abs, trial.params.values()))
+        opt.tell(trial, _hill(trial.params, trial.time), constraints={"latency": latency})
+        wait_until(opt.clock, opt.clock.now() + 1.0)
+        trials.append(trial)
+    return trials
+
+
 ALGORITHM_CHECKS = (
     asks_are_feasible_and_finite,
     same_seed_same_asks,
@@ -172,4 +216,5 @@ ALGORITHM_CHECKS = (
     keeps_count_of_everything,
     stays_within_its_capacity,
     survives_hard_times,
+    takes_a_context_a_cycle_and_constraints,
 )

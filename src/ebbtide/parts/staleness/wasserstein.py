@@ -3,6 +3,7 @@
 from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import zip_longest
 from math import log1p
 
 import numpy as np
@@ -87,15 +88,17 @@ class WassersteinBudget(Staleness):
     def sparing(self, verdict: Verdict, spared: Container[int]) -> Verdict:
         """The verdict without some rows, which others still need; what they would have cost is paid back.
 
-        The budget does not pile up: whatever is paid back, it is at most one l_T's worth.
+        The budget does not pile up: whatever is paid back, it is at most one l_T's worth. Rows without scores (those of
+        the controls below) are not paid for.
         """
-        chosen = list(zip(verdict.rows, verdict.scores, strict=True))
-        back = sum(log1p(score) for row, score in chosen if row in spared)
+        chosen = list(zip_longest(verdict.rows, verdict.scores))
+        back = sum(log1p(score) for row, score in chosen if row in spared and score is not None)
         left = verdict.state["log_budget"]
         budget = max(left, min(left + back, log1p(self.alpha)))
         gone = [(row, score) for row, score in chosen if row not in spared]
         state = {**verdict.state, "log_budget": budget}
-        return replace(verdict, rows=[row for row, _ in gone], scores=[score for _, score in gone], state=state)
+        scores = [score for _, score in gone if score is not None]
+        return replace(verdict, rows=[row for row, _ in gone], scores=scores, state=state)
 
     def _grown(self, state: PolicyState, now: float) -> tuple[float, bool]:
         """log b after line 24, with the l_T fitted in the previous ask; and whether its growth was capped."""
