@@ -56,8 +56,10 @@ def test_no_optimizer_that_stands_still_is_better_than_the_best_static_setting()
 
 def test_the_runs_that_a_file_has_are_not_made_again(tmp_path):
     file, case = tmp_path / "runs.csv", replace(world.of("daily"), asks=12)
-    first = world.finished([case], file, jobs=1)
-    file.write_text(file.read_text().replace(str(first.loc[astuple(case), "regret"]), "0.125"))
+    world.finished([case], file, jobs=1)
+    header, line = (row.split(",") for row in file.read_text().splitlines())
+    line[header.index("regret")] = "0.125"
+    file.write_text("\n".join(map(",".join, (header, line))) + "\n")
     assert world.finished([case], file, jobs=1).loc[astuple(case), "regret"] == 0.125
 
 
