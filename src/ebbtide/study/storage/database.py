@@ -299,7 +299,8 @@ def _check_missing(path: Path, mode: Mode) -> None:
             "eb.Optimizer(..., storage=..., name=...), or `ebbtide create`"
         )
     log = Path(f"{os.path.realpath(path)}-wal")
-    if not _is_missing(log) and log.stat().st_size:
+    left_behind = not _is_missing(log) and log.stat().st_size
+    if left_behind and _is_missing(path):  # another process may have created both a moment ago
         raise StorageError(
             f"{path} does not exist, but its write-ahead log is there, with what was recorded last: put the file back, "
             f"or, to begin a new one, move {log.name} away"
