@@ -63,10 +63,17 @@ def with_tables(page: str, text: str) -> tuple[str, list[str]]:
 
     def renewed(match: re.Match[str]) -> str:
         table = tables.TABLES.get(match[1])
-        body = match[3] if table is None else "".join(f"| {' | '.join(row)} |\n" for row in table.rows())
-        return f"<!-- data: {match[1]} -->\n{match[2]}{body}"
+        if table is None:
+            return match[0]
+        head = match[2] if table.header is None else _header(table.header())
+        body = "".join(f"| {' | '.join(row)} |\n" for row in table.rows())
+        return f"<!-- data: {match[1]} -->\n{head}{body}"
 
     return MARKED.sub(renewed, text), wrong
+
+
+def _header(titles: list[str]) -> str:
+    return f"|{'|'.join(f' {title} ' if title else ' ' for title in titles)}|\n|{'---|' * len(titles)}\n"
 
 
 def pattern(sentence: str) -> re.Pattern[str]:

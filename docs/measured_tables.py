@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import measured_live
 import numpy as np
 import pandas as pd
 from scipy.stats import t as student
@@ -23,10 +24,11 @@ Rows = list[list[str]]
 
 @dataclass(frozen=True)
 class Table:
-    """Which files a table is made from, and the text of its cells, without the header."""
+    """Which files a table is made from, and the text of its cells; `header` if its columns depend on the data."""
 
     data: tuple[str, ...]
     rows: Callable[[], Rows]
+    header: Callable[[], list[str]] | None = None
 
 
 @cache
@@ -136,30 +138,8 @@ def optuna_samplers() -> Rows:
 # --- real systems -------------------------------------------------------------------------------------------------
 
 
-def live(name: str) -> Callable[[], Rows]:
-    """A row for each contender of `perf/live.py`: means over the runs; of the best static setting on even days only."""
-
-    def rows() -> Rows:
-        runs = data(name).pivot(index="repeat", columns="contender")
-        return [cells(runs, contender) for contender in data(name)["contender"].unique()]
-
-    def cells(runs: pd.DataFrame, contender: str) -> list[str]:
-        period = "even_days" if runs["all_days"][contender].isna().all() else "all_days"
-        gain = runs[period][contender] / runs[period]["default"] - 1.0
-        failed = runs["failed"][contender].sum() / runs["measured"][contender].sum()
-        above = "–" if contender == "default" else over_runs(100.0 * gain, " %")
-        means = [over_runs(runs[column][contender]) for column in ("all_days", "even_days")]
-        return [contender, *means, above, f"{100.0 * failed:.0f} %"]
-
-    return rows
-
-
-def over_runs(values: pd.Series, unit: str = "") -> str:
-    """Mean and standard error over the runs."""
-    if values.isna().all():
-        return "–"
-    error = "" if len(values) < 2 else f" ± {values.sem():,.1f}"
-    return f"{values.mean():,.1f}{error}{unit}"
+def live(name: str) -> Table:
+    return Table((name,), lambda: measured_live.rows(data(name)), lambda: measured_live.header(data(name)))
 
 
 # --- the paper ----------------------------------------------------------------------------------------------------
@@ -379,5 +359,5 @@ TABLES = {
     "recommendations": Table(("recommendations",), recommendations),
     "sparse": Table(("sparse",), sparse("")),
     "sparse-start": Table(("sparse",), sparse(" + start")),
-    **{path.stem: Table((path.stem,), live(path.stem)) for path in sorted(DATA.glob("live-*.csv"))},
+    **{path.stem: live(path.stem) for path in sorted(DATA.glob("live-*.csv"))},
 }

@@ -23,7 +23,7 @@ sys.path[:0] = [str(HERE), *(str(HERE / folder) for folder in FOLDERS)]
 import start_cache
 import start_pipe
 import start_postgresql
-from running import environment, terminated_as_interrupted
+from running import DAY, environment, terminated_as_interrupted
 
 Settings = dict[str, float]
 
@@ -68,25 +68,33 @@ SYSTEMS = {
 }
 
 
+EBBTIDE = [sys.executable, "-m", "ebbtide"]
+
+
+def tuning(system: System, database: Path) -> list[str]:
+    """The command that tunes a system: half of the asks probe, and the load is known to come back every day."""
+    default = ",".join(f"{name}={json.dumps(value)}" for name, value in system.default.items())
+    study = ["--storage", f"sqlite:///{database}", "--name", system.name, "--space", str(system.space)]
+    asked = ["--direction", "maximize", "--explore", "50%", "--start", default]
+    compared = ["--baseline", default, "--baseline-every", "20"]
+    times = ["--cycle", f"day={DAY:g}s", "--timeout", "20s"]
+    return [*EBBTIDE, "tune", *study, *asked, *compared, *times, "--", *system.command()]
+
+
 def tune(system: System, minutes: float, out: Path) -> None:
     """Tune a system for some minutes, or until Ctrl-C; then write the report."""
     out.mkdir(parents=True, exist_ok=True)
     database, report = out / "study.db", out / "report.html"
-    default = ",".join(f"{name}={json.dumps(value)}" for name, value in system.default.items())
-    ebbtide = [sys.executable, "-m", "ebbtide"]
-    study = ["--storage", f"sqlite:///{database}", "--name", system.name, "--space", str(system.space)]
-    live = ["--explore", "50%", "--baseline", default, "--baseline-every", "10", "--timeout", "20s"]
-    tuning = [*ebbtide, "tune", *study, "--direction", "maximize", *live, "--", *system.command()]
     with system.started() as variables, environment(variables):
         print(f"{system.name}: {system.unit}; Ctrl-C stops", flush=True)
-        process = subprocess.Popen(tuning, start_new_session=True)
+        process = subprocess.Popen(tuning(system, database), start_new_session=True)
         try:
             with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
                 process.wait(60.0 * minutes)
         finally:
             process.send_signal(signal.SIGINT)
             process.wait()
-    subprocess.run([*ebbtide, "report", str(database), "--out", str(report)], check=True)
+    subprocess.run([*EBBTIDE, "report", str(database), "--out", str(report)], check=True)
     print(f"open {report}")
 
 

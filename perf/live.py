@@ -1,11 +1,14 @@
 """Real systems under a load that drifts: ebbtide, the default, Optuna's TPE and static settings, measured in turn.
 
+ebbtide takes part twice: as it is, and told that the load comes back every day.
+
     make perf-live                                      # all systems, three times 20 minutes each: three hours
     python perf/live.py --system postgresql --minutes 15 --repeats 1
 
 Everything measured is kept in out/live; the same command goes on where it was interrupted. Days are 300 s long; the
 best static setting is chosen on the odd days and judged on the even ones. The systems must be installed, which
-`make perf-live` does. `--record` writes the tables and figures of the documentation.
+`make perf-live` does. `--record` writes the data and the figures of the documentation; then
+`python docs/measured.py --write` puts the tables on its pages.
 """
 
 import argparse
@@ -17,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "examples"))
 
-from live_contenders import Default, Ebbtide, Grid
+from live_contenders import Default, Grid, ebbtides
 from live_figure import draw
 from live_grids import GRIDS
 from live_judging import judged
@@ -32,7 +35,6 @@ from ebbtide.cli.described import space_of
 
 GRID = "grid"
 TIMEOUT = 20.0  # seconds for a measurement
-UNMEASURED = "*Not measured yet: `make perf-live` writes the table and the figure here.*\n"
 
 
 def main() -> None:
@@ -68,13 +70,7 @@ def one_run(system: System, repeat: int, options: argparse.Namespace) -> None:
     before = journal.read()
     if before and before[-1].ended >= seconds:
         return
-    space = space_of(system.space)
-    contenders: dict[str, Contender] = {
-        "ebbtide": Ebbtide(space, system.default, repeat, journal.path.with_name("study.db")),
-        "default": Default(system.default),
-        "TPE": Tpe(space, system.default, repeat),
-        GRID: Grid(GRIDS[system.name]),
-    }
+    contenders = contenders_of(system, repeat, day, journal.path.with_name("study.db"))
 
     def measure(settings: Settings, at: float) -> float | None:
         command = system.command("--at", f"{at:.3f}", "--day", f"{day:g}")
@@ -85,6 +81,15 @@ def one_run(system: System, repeat: int, options: argparse.Namespace) -> None:
 
     with system.started() as variables, environment(variables):
         run(journal, contenders, measure, seconds, time.monotonic)
+
+
+def contenders_of(system: System, seed: int, day: float, database: Path) -> dict[str, Contender]:
+    return {
+        **ebbtides(system, seed, day, database),
+        "default": Default(system.default),
+        "TPE": Tpe(space_of(system.space), system.default, seed),
+        GRID: Grid(GRIDS[system.name]),
+    }
 
 
 def conclude(system: System, options: argparse.Namespace) -> None:
@@ -100,22 +105,11 @@ def conclude(system: System, options: argparse.Namespace) -> None:
     record(f"live-{system.name}", rows, "make perf-live")
     if RECORD in sys.argv:
         figure(ROOT / "docs" / "figures" / f"live-{system.name}.png", system, runs[0], options.day)
-        put_on_page(ROOT / "docs" / "systems" / f"{system.name}.md", system)
 
 
 def figure(path: Path, system: System, measured: list[Measurement], day: float) -> None:
     draw(path, system, space_of(system.space), measured, day, GRID)
     print(f"written: {path}", file=sys.stderr)
-
-
-def put_on_page(page: Path, system: System) -> None:
-    """The first time, the table and the figure replace the sentence that they are missing."""
-    table = (
-        f"<!-- data: live-{system.name} -->\n"
-        "| | all days | even days | above the default | failed |\n|---|---|---|---|---|\n\n"
-        f"![What each contender got, and where ebbtide set the knobs](../figures/live-{system.name}.png)\n"
-    )
-    page.write_text(page.read_text(encoding="utf-8").replace(UNMEASURED, table), encoding="utf-8")
 
 
 def _short(value: object) -> str:

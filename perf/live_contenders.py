@@ -2,21 +2,27 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from live_run import Measurement
-from systems import Settings
+from systems import Settings, System
 
 import ebbtide as eb
+from ebbtide.cli.described import space_of
 from ebbtide.space import Space
 
-EXPLORE, BASELINE_EVERY = 0.5, 10
+EXPLORE, BASELINE_EVERY = 0.5, 20
 
 
 class Ebbtide:
-    """Hold and probe, with the default as start and baseline; the study is stored, so that it resumes exactly."""
+    """Hold and probe, with the default as start and baseline; the study is stored, so that it resumes exactly.
 
-    def __init__(self, space: Space, default: Settings, seed: int, database: Path) -> None:
-        self.space, self.default, self.seed, self.database = space, default, seed, database
+    `told` is what the optimizer is told beyond that, such as its cycles.
+    """
+
+    def __init__(self, name: str, space: Space, default: Settings, seed: int, database: Path, **told: Any) -> None:
+        self.name, self.space, self.default, self.seed, self.database = name, space, default, seed, database
+        self.told = told
 
     def resume(self, mine: Sequence[Measurement], now: float) -> None:
         self.clock = eb.ManualClock(start=now)
@@ -30,7 +36,8 @@ class Ebbtide:
             clock=self.clock,
             seed=self.seed,
             storage=f"sqlite:///{self.database}",
-            name="live",
+            name=self.name,
+            **self.told,
         )
         if mine:
             self.tell(mine[-1])  # it may have been killed before it told it; telling again changes nothing
@@ -45,6 +52,13 @@ class Ebbtide:
         trial = self.optimizer.trial(measured.trial)
         self.clock.advance(max(0.0, measured.ended - self.clock.now()))
         self.optimizer.tell(trial, measured.value, failed=measured.value is None)
+
+
+def ebbtides(system: System, seed: int, day: float, database: Path) -> dict[str, Ebbtide]:
+    """The same study, told more or less of the world around the system."""
+    told: dict[str, dict[str, Any]] = {"ebbtide": {}, "ebbtide, told of the day": {"cycles": {"day": day}}}
+    space = space_of(system.space)
+    return {name: Ebbtide(name, space, system.default, seed, database, **words) for name, words in told.items()}
 
 
 class Default:

@@ -14,7 +14,12 @@ from systems import System
 
 from ebbtide.space import Space
 
-COLOURS = {"ebbtide": "#0b6e8a", "TPE": "#c2571a", "default": "#777777"}
+COLOURS = {
+    "ebbtide": "#0b6e8a",
+    "ebbtide, told of the day": "#7a3e9d",
+    "TPE": "#c2571a",
+    "default": "#777777",
+}
 SMOOTHED = 9  # measurements
 
 
@@ -28,7 +33,9 @@ def smooth(values: Sequence[float]) -> np.ndarray[tuple[int], np.dtype[np.float6
 def draw(path: Path, system: System, space: Space, measured: Sequence[Measurement], day: float, grid: str) -> None:
     knobs: dict[str, bool] = {name: getattr(p, "log", False) for name, p in space.parameters.items()}
     figure, axes = plt.subplots(1 + len(knobs), 1, sharex=True, figsize=(8.0, 3.0 + 1.6 * len(knobs)))
-    for name, colour in COLOURS.items():
+    shown = [name for name in COLOURS if any(one.contender == name for one in measured)]
+    for name in shown:
+        colour = COLOURS[name]
         mine = [one for one in measured if one.contender == name]
         minutes = [one.began / 60.0 for one in mine]
         axes[0].plot(minutes, smooth([one.value or 0.0 for one in mine]), color=colour, label=name)

@@ -1,7 +1,8 @@
 """How the contenders of `perf/live.py` did: means over the day, and which static setting was the best.
 
 A failed measurement counts as 0: the system did nothing useful meanwhile. Days are counted from 1. The static setting
-is chosen on the odd days and judged on the even ones, so that luck in choosing it does not count.
+is chosen on the odd days and judged on the even ones, so that luck in choosing it does not count. What was told that
+the days are alike can use it from the second day on.
 """
 
 import json
@@ -23,6 +24,10 @@ def number_of_day(measured: Measurement, day: float) -> int:
 
 def on_days(measured: Iterable[Measurement], day: float, even: bool) -> list[Measurement]:
     return [one for one in measured if (number_of_day(one, day) % 2 == 0) is even]
+
+
+def after_the_first_day(measured: Iterable[Measurement], day: float) -> list[Measurement]:
+    return [one for one in measured if number_of_day(one, day) > 1]
 
 
 def by_part(measured: Iterable[Measurement], day: float) -> dict[int, list[float]]:
@@ -50,7 +55,7 @@ def best_static(grid: Iterable[Measurement], day: float) -> Settings:
 
 
 def judged(measured: Sequence[Measurement], day: float, grid: str) -> list[dict[str, object]]:
-    """A row for each contender: its mean over all days and over the even ones, and how often it failed.
+    """A row for each contender: its mean over all days, from the second on and over the even ones; how often it failed.
 
     Of the contender named `grid` only the best static setting is judged, on the even days.
     """
@@ -64,6 +69,7 @@ def judged(measured: Sequence[Measurement], day: float, grid: str) -> list[dict[
             {
                 "contender": STATIC if name == grid else name,
                 "all_days": math.nan if name == grid else mean_of_day(mine, day),
+                "later_days": mean_of_day(after_the_first_day(mine, day), day),
                 "even_days": mean_of_day(on_days(mine, day, even=True), day),
                 "measured": len(mine),
                 "failed": sum(one.value is None for one in mine),

@@ -11,8 +11,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 
+import ebbtide as eb
 from ebbtide import tuning
+from ebbtide.cli.commands import ebbtide
 from ebbtide.cli.described import space_of
 
 ROOT = Path(__file__).parents[2]
@@ -20,11 +23,12 @@ for folder in ("perf", "examples", "docs"):
     sys.path.insert(0, str(ROOT / folder))
 import live_run  # noqa: E402
 import running  # noqa: E402
-from live_contenders import Default, Grid  # noqa: E402
+from live_contenders import Default, Ebbtide, Grid, ebbtides  # noqa: E402
 from live_grids import GRIDS  # noqa: E402
 from live_judging import best_static, judged, mean_of_day  # noqa: E402
 from live_run import Journal, Measurement, turn  # noqa: E402
 from systems import SYSTEMS  # noqa: E402
+from systems import tuning as tuning_command  # noqa: E402
 
 for system in SYSTEMS.values():
     sys.path.insert(0, str(system.folder))
@@ -38,7 +42,7 @@ import start_pipe  # noqa: E402
 
 
 class World:
-    """A clock and a system: a measurement takes a second, and fails for a pool above 100."""
+    """A clock and a system: a measurement takes a second, and fails for a pool (the first setting) above 100."""
 
     def __init__(self, start=0.0, die_after=None):
         self.time, self.left, self.loads = start, die_after, []
@@ -52,7 +56,8 @@ class World:
         self.left = None if self.left is None else self.left - 1
         self.loads.append(at)
         self.time += 1.0
-        return None if settings["pool"] > 100 else settings["pool"] * at
+        pool = next(iter(settings.values()))
+        return None if pool > 100 else pool * at
 
 
 def contenders():
@@ -126,7 +131,9 @@ def test_the_static_setting_is_chosen_on_odd_days_and_judged_on_even_ones():
     assert json.loads(str(rows["best static"]["settings"])) == {"pool": 1}
     assert rows["best static"]["even_days"] == 25.0
     assert pd.isna(rows["best static"]["all_days"])
+    assert rows["best static"]["later_days"] == 25.0
     assert rows["default"]["all_days"] == 7.0  # what failed counts as 0
+    assert rows["default"]["later_days"] == pytest.approx(20.0 / 3.0)
     assert rows["default"]["even_days"] == 6.0
     assert rows["default"]["failed"] == 4
     assert rows["default"]["measured"] == 16
@@ -156,11 +163,69 @@ def test_the_table_of_a_page_has_means_and_errors_over_the_runs(monkeypatch):
         *({"repeat": r, "contender": "best static", "even_days": 60.0, "measured": 4, "failed": 0} for r in (0, 1)),
     ]
     monkeypatch.setattr(measured_tables, "data", lambda name: pd.DataFrame(lines))
-    assert measured_tables.live("live-postgresql")() == [
+    table = measured_tables.live("live-postgresql")
+    assert table.header is not None
+    assert table.header() == ["", "all days", "even days", "above the default", "failed"]
+    assert table.rows() == [
         ["default", "100.0 ± 0.0", "50.0 ± 0.0", "–", "0 %"],
         ["ebbtide", "130.0 ± 10.0", "70.0 ± 0.0", "30.0 ± 10.0 %", "5 %"],
         ["best static", "–", "60.0 ± 0.0", "20.0 ± 0.0 %", "0 %"],
     ]
+
+
+def test_the_table_has_a_column_for_the_days_after_the_first_if_they_were_judged():
+    import measured
+    import measured_live
+
+    rows = [
+        {"contender": "default", "all_days": 100.0, "later_days": 90.0, "even_days": 50.0, "measured": 10, "failed": 0},
+        {"contender": "grid", "later_days": 95.0, "even_days": 60.0, "measured": 4, "failed": 0},
+    ]
+    found = pd.DataFrame([{"repeat": 0, **row} for row in rows])
+    header = measured_live.header(found)
+    assert header == ["", "all days", "from the second day on", "even days", "above the default", "failed"]
+    assert measured_live.rows(found)[1] == ["grid", "–", "95.0", "60.0", "20.0 %", "0 %"]
+    assert measured._header(["", "failed"]) == "| | failed |\n|---|---|\n"
+
+
+# --- the contenders ---------------------------------------------------------------------------------------------------
+
+
+def run_with_the_day(folder, seconds, **world):
+    zstd, there = SYSTEMS["zstd-pipe"], World(**world)
+    told = Ebbtide("told", space_of(zstd.space), zstd.default, 0, folder / "study.db", cycles={"day": 8.0})
+    return live_run.run(Journal(folder / "journal.jsonl"), {"told": told}, there.measure, seconds, there.monotonic)
+
+
+def test_a_study_that_was_told_of_the_day_goes_on_after_an_interruption(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        run_with_the_day(tmp_path, 12.0, die_after=9)
+    done = run_with_the_day(tmp_path, 12.0, start=5000.0)
+    assert [one.began for one in done] == list(range(12))
+    assert done[0].settings == SYSTEMS["zstd-pipe"].default
+    with eb.Optimizer.open(f"sqlite:///{tmp_path / 'study.db'}", "told") as study:
+        assert (study.asked, study.told) == (13, 12)
+        assert study.definition.conditions.cycles == {"day": 8.0}
+        assert [seen.value for seen in study.history] == [one.value for one in done]
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_every_system_has_a_contender_that_is_told_of_the_day(name, tmp_path):
+    contenders = ebbtides(SYSTEMS[name], 0, 60.0, tmp_path / "study.db")
+    assert contenders["ebbtide"].told == {}
+    assert contenders["ebbtide, told of the day"].told == {"cycles": {"day": 60.0}}
+
+
+def test_the_figure_shows_the_contenders_that_took_part(tmp_path):
+    from live_figure import draw
+
+    system = SYSTEMS["postgresql"]
+    measurements = [
+        Measurement(name, {"pool": pool, "work_mem": 64}, 9.0 * pool, at, at + 1.0)
+        for at, (name, pool) in enumerate([("ebbtide", 1), ("ebbtide, told of the day", 2), ("grid", 3), ("grid", 3)])
+    ]
+    draw(tmp_path / "run.png", system, space_of(system.space), measurements, 4.0, "grid")
+    assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
 
 
 # --- the systems ------------------------------------------------------------------------------------------------------
@@ -185,6 +250,19 @@ def test_the_command_takes_every_setting(name):
     system = SYSTEMS[name]
     tuning.check(list(space_of(system.space).parameters), system.command(), None)
     assert (system.folder / system.script).exists()
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_make_run_tunes_a_study_that_knows_the_day_and_begins_with_the_default(name, tmp_path):
+    database, system = tmp_path / "study.db", SYSTEMS[name]
+    options = tuning_command(system, database)[3:]  # after python -m ebbtide
+    at = options.index("--")
+    stub = [sys.executable, "-c", "print(1.0)", *options[at + 1 :]]
+    CliRunner().invoke(ebbtide, [*options[:at], "--trials", "1", "--", *stub], catch_exceptions=False)
+    with eb.Optimizer.open(f"sqlite:///{database}", name) as study:
+        assert study.definition.conditions.cycles == {"day": 300.0}
+        assert study.definition.live.baseline_every == 20
+        assert study.history[0].params == system.default
 
 
 def test_the_load_of_postgresql_goes_from_reports_to_customers():
