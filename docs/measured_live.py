@@ -5,11 +5,13 @@ The best static setting was judged on even days only. A file without one of the 
 
 import pandas as pd
 
+VIOLATIONS = "violations"
 MEANS = {"all_days": "all days", "later_days": "from the second day on", "even_days": "even days"}
 
 
 def header(found: pd.DataFrame) -> list[str]:
-    return ["", *(title for column, title in MEANS.items() if column in found), "above the default", "failed"]
+    means = [title for column, title in MEANS.items() if column in found]
+    return ["", *means, "above the default", "failed", *(["broke the limit"] if VIOLATIONS in found else [])]
 
 
 def rows(found: pd.DataFrame) -> list[list[str]]:
@@ -23,7 +25,8 @@ def _cells(runs: pd.DataFrame, contender: str) -> list[str]:
     failed = runs["failed"][contender].sum() / runs["measured"][contender].sum()
     above = "–" if contender == "default" else _over_runs(100.0 * gain, " %")
     means = [_over_runs(runs[column][contender]) for column in MEANS if column in runs]
-    return [contender, *means, above, f"{100.0 * failed:.0f} %"]
+    broken = [_over_runs(100.0 * runs[VIOLATIONS][contender], " %")] if VIOLATIONS in runs else []
+    return [contender, *means, above, f"{100.0 * failed:.0f} %", *broken]
 
 
 def _over_runs(values: pd.Series, unit: str = "") -> str:

@@ -2,12 +2,14 @@
 
     python examples/systems.py postgresql --minutes 15
 
-tunes one with `ebbtide tune`; `make run` in its folder installs what it needs and calls this.
+tunes one with `ebbtide tune`; `make run` in its folder installs what it needs and calls this. With `--with-load`, the
+study is told of the load before each ask, and has a limit to keep.
 """
 
 import argparse
 import contextlib
 import json
+import shlex
 import signal
 import subprocess
 import sys
@@ -20,6 +22,7 @@ HERE = Path(__file__).resolve().parent
 FOLDERS = ("postgresql", "zstd-pipe", "redis-cache")
 sys.path[:0] = [str(HERE), *(str(HERE / folder) for folder in FOLDERS)]
 
+import measure_load
 import start_cache
 import start_pipe
 import start_postgresql
@@ -37,6 +40,7 @@ class System:
     started: Callable[[], AbstractContextManager[dict[str, str]]]
     script: str
     default: Settings
+    load: Callable[[float, float], dict[str, float]] | None = None  # at a time, with a day of some length; if measured
 
     @property
     def folder(self) -> Path:
@@ -45,6 +49,15 @@ class System:
     @property
     def space(self) -> Path:
         return self.folder / "space.toml"
+
+    @property
+    def space_with_load(self) -> Path:
+        return self.folder / "space-with-load.toml"
+
+    @property
+    def load_command(self) -> list[str]:
+        """What prints the load of now."""
+        return [sys.executable, str(self.folder / "measure_load.py")]
 
     def command(self, *options: str) -> list[str]:
         """The measuring script, with `{name}` where a setting belongs."""
@@ -61,6 +74,7 @@ SYSTEMS = {
             start_postgresql.started,
             "measure_pool.py",
             {"pool": 10, "work_mem": 4096},  # a common pool; PostgreSQL's own default
+            measure_load.load,
         ),
         System("zstd-pipe", "MB/s", start_pipe.started, "measure_pipe.py", {"level": 3, "window": 21}),  # zstd's own
         System("redis-cache", "right answers/s", start_cache.started, "measure_cache.py", {"ttl": 1000.0, "block": 1}),
@@ -71,23 +85,24 @@ SYSTEMS = {
 EBBTIDE = [sys.executable, "-m", "ebbtide"]
 
 
-def tuning(system: System, database: Path) -> list[str]:
-    """The command that tunes a system: half of the asks probe, and the load is known to come back every day."""
+def tuning(system: System, database: Path, with_load: bool = False) -> list[str]:
+    """The command that tunes a system: half of the asks probe. It is told the load, or that it comes back every day."""
     default = ",".join(f"{name}={json.dumps(value)}" for name, value in system.default.items())
-    study = ["--storage", f"sqlite:///{database}", "--name", system.name, "--space", str(system.space)]
+    space = system.space_with_load if with_load else system.space
+    study = ["--storage", f"sqlite:///{database}", "--name", system.name, "--space", str(space)]
     asked = ["--direction", "maximize", "--explore", "50%", "--start", default]
     compared = ["--baseline", default, "--baseline-every", "20"]
-    times = ["--cycle", f"day={DAY:g}s", "--timeout", "20s"]
-    return [*EBBTIDE, "tune", *study, *asked, *compared, *times, "--", *system.command()]
+    known = ["--context-command", shlex.join(system.load_command)] if with_load else ["--cycle", f"day={DAY:g}s"]
+    return [*EBBTIDE, "tune", *study, *asked, *compared, *known, "--timeout", "20s", "--", *system.command()]
 
 
-def tune(system: System, minutes: float, out: Path) -> None:
+def tune(system: System, minutes: float, out: Path, with_load: bool) -> None:
     """Tune a system for some minutes, or until Ctrl-C; then write the report."""
     out.mkdir(parents=True, exist_ok=True)
     database, report = out / "study.db", out / "report.html"
     with system.started() as variables, environment(variables):
         print(f"{system.name}: {system.unit}; Ctrl-C stops", flush=True)
-        process = subprocess.Popen(tuning(system, database), start_new_session=True)
+        process = subprocess.Popen(tuning(system, database, with_load), start_new_session=True)
         try:
             with contextlib.suppress(subprocess.TimeoutExpired, KeyboardInterrupt):
                 process.wait(60.0 * minutes)
@@ -103,12 +118,19 @@ def main() -> None:
     parser.add_argument("system", choices=SYSTEMS)
     parser.add_argument("--minutes", type=float, default=15.0)
     parser.add_argument(
-        "--out", type=Path, help="folder for the study and the report  [default: out, beside space.toml]"
+        "--out",
+        type=Path,
+        help="folder for the study and the report  [default: out or out/with-load, beside space.toml]",
     )
+    parser.add_argument("--with-load", action="store_true", help="measure the load before each ask, and keep a limit")
     options = parser.parse_args()
     system = SYSTEMS[options.system]
+    if options.with_load and system.load is None:
+        known = ", ".join(name for name, other in SYSTEMS.items() if other.load is not None)
+        parser.error(f"--with-load: the load of {system.name} is not measured, only that of {known}; leave it out")
+    out = options.out or system.folder / ("out/with-load" if options.with_load else "out")
     with terminated_as_interrupted():
-        tune(system, options.minutes, options.out or system.folder / "out")
+        tune(system, options.minutes, out, options.with_load)
 
 
 if __name__ == "__main__":

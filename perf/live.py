@@ -1,6 +1,7 @@
 """Real systems under a load that drifts: ebbtide, the default, Optuna's TPE and static settings, measured in turn.
 
-ebbtide takes part twice: as it is, and told that the load comes back every day.
+ebbtide takes part twice: as it is, and told that the load comes back every day. On PostgreSQL, where the load is
+measured, it takes part twice more: told of the load, and told of the load and of a limit that p99 must keep.
 
     make perf-live                                      # all systems, three times 20 minutes each: three hours
     python perf/live.py --system postgresql --minutes 15 --repeats 1
@@ -20,10 +21,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "examples"))
 
-from live_contenders import Default, Grid, ebbtides
+from live_contenders import Default, Grid, ebbtides, limits_of
 from live_figure import draw
 from live_grids import GRIDS
-from live_judging import judged
+from live_judging import VIOLATIONS, judged
 from live_run import Contender, Journal, Measurement, run
 from live_tpe import Tpe
 from record import RECORD, add_option, record
@@ -72,12 +73,12 @@ def one_run(system: System, repeat: int, options: argparse.Namespace) -> None:
         return
     contenders = contenders_of(system, repeat, day, journal.path.with_name("study.db"))
 
-    def measure(settings: Settings, at: float) -> float | None:
+    def measure(settings: Settings, at: float) -> tuning.Outcome:
         command = system.command("--at", f"{at:.3f}", "--day", f"{day:g}")
         outcome = tuning.evaluator(command, None, TIMEOUT)(settings)
         shown = outcome.problem if outcome.value is None else f"{outcome.value:.1f}"
         print(f"{system.name} {repeat} {at:7.1f} s  {settings} → {shown}", flush=True)
-        return outcome.value
+        return outcome
 
     with system.started() as variables, environment(variables):
         run(journal, contenders, measure, seconds, time.monotonic)
@@ -96,11 +97,13 @@ def conclude(system: System, options: argparse.Namespace) -> None:
     """Print how everybody did; with `--record`, write it for the documentation."""
     runs = [journal_of(system, repeat, options).read() for repeat in range(options.repeats)]
     rows = [
-        {"repeat": repeat, **row} for repeat, measured in enumerate(runs) for row in judged(measured, options.day, GRID)
+        {"repeat": repeat, **row}
+        for repeat, measured in enumerate(runs)
+        for row in judged(measured, options.day, GRID, limits_of(system))
     ]
     print(f"\n{system.name}, {system.unit}:")
     for row in rows:
-        print("  ".join(f"{name} {_short(value)}" for name, value in row.items()))
+        print("  ".join(f"{name} {_short(name, value)}" for name, value in row.items()))
     figure(options.out / f"{system.name}.png", system, runs[0], options.day)
     record(f"live-{system.name}", rows, "make perf-live")
     if RECORD in sys.argv:
@@ -112,8 +115,10 @@ def figure(path: Path, system: System, measured: list[Measurement], day: float) 
     print(f"written: {path}", file=sys.stderr)
 
 
-def _short(value: object) -> str:
-    return ("–" if math.isnan(value) else f"{value:.1f}") if isinstance(value, float) else str(value)
+def _short(name: str, value: object) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return "–" if math.isnan(value) else f"{value:.1%}" if name == VIOLATIONS else f"{value:.1f}"
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ from ebbtide.space import Space
 COLOURS = {
     "ebbtide": "#0b6e8a",
     "ebbtide, told of the day": "#7a3e9d",
+    "ebbtide, told of the load": "#2e8b57",
+    "ebbtide, told of the load and the limit": "#c9a227",
     "TPE": "#c2571a",
     "default": "#777777",
 }

@@ -8,14 +8,17 @@ the days are alike can use it from the second day on.
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
 from live_run import Measurement
 from systems import Settings
 
+import ebbtide as eb
+
 PARTS = 4  # of a day
 STATIC = "best static"
+VIOLATIONS = "violations"
 
 
 def number_of_day(measured: Measurement, day: float) -> int:
@@ -54,10 +57,23 @@ def best_static(grid: Iterable[Measurement], day: float) -> Settings:
     return best
 
 
-def judged(measured: Sequence[Measurement], day: float, grid: str) -> list[dict[str, object]]:
+def violation_rate(measured: Iterable[Measurement], limits: Mapping[str, eb.AtMost | eb.AtLeast]) -> float:
+    """The share that broke a limit, of the measurements that have such a value."""
+    counted = [one.constraints for one in measured if one.constraints]
+    broken = [any(limits[name].is_broken(value) for name, value in values.items()) for values in counted]
+    return fmean(broken) if broken else math.nan
+
+
+def judged(
+    measured: Sequence[Measurement],
+    day: float,
+    grid: str,
+    limits: Mapping[str, eb.AtMost | eb.AtLeast],
+) -> list[dict[str, object]]:
     """A row for each contender: its mean over all days, from the second on and over the even ones; how often it failed.
 
-    Of the contender named `grid` only the best static setting is judged, on the even days.
+    Of the contender named `grid` only the best static setting is judged, on the even days. If there are limits: how
+    often each contender broke one, whether it was told of them or not.
     """
     rows = []
     for name in dict.fromkeys(one.contender for one in measured):
@@ -74,6 +90,7 @@ def judged(measured: Sequence[Measurement], day: float, grid: str) -> list[dict[
                 "measured": len(mine),
                 "failed": sum(one.value is None for one in mine),
                 "settings": json.dumps(chosen) if name == grid else "",
+                **({VIOLATIONS: violation_rate(mine, limits)} if limits else {}),
             }
         )
     return rows

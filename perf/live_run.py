@@ -10,9 +10,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from systems import Settings
+
+from ebbtide.tuning import Outcome
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ class Measurement:
     began: float  # seconds on the run's clock
     ended: float
     trial: str | None = None  # the contender's own name for it
+    context: Any = None  # the load meanwhile, if it was measured
+    constraints: Any = None  # measured values that have a limit, if there are any
 
 
 class Contender(Protocol):
@@ -75,7 +79,7 @@ def turn(number: int, names: Sequence[str]) -> str:
 def run(
     journal: Journal,
     contenders: Mapping[str, Contender],
-    measure: Callable[[Settings, float], float | None],
+    measure: Callable[[Settings, float], Outcome],
     seconds: float,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> list[Measurement]:
@@ -93,8 +97,8 @@ def run(
         name = turn(len(done), names)
         settings, trial = contenders[name].ask(now())
         began = now()
-        value = measure(settings, began)
-        measured = Measurement(name, settings, value, began, now(), trial)
+        found = measure(settings, began)
+        measured = Measurement(name, settings, found.value, began, now(), trial, found.context, found.constraints)
         journal.add(measured)  # before it is told: what is in the journal is told again if need be
         done.append(measured)
         contenders[name].tell(measured)

@@ -23,7 +23,8 @@ for folder in ("perf", "examples", "docs"):
     sys.path.insert(0, str(ROOT / folder))
 import live_run  # noqa: E402
 import running  # noqa: E402
-from live_contenders import Default, Ebbtide, Grid, ebbtides  # noqa: E402
+import systems  # noqa: E402
+from live_contenders import Default, Ebbtide, Grid, ebbtides, limits_of  # noqa: E402
 from live_grids import GRIDS  # noqa: E402
 from live_judging import best_static, judged, mean_of_day  # noqa: E402
 from live_run import Journal, Measurement, turn  # noqa: E402
@@ -33,6 +34,7 @@ from systems import tuning as tuning_command  # noqa: E402
 for system in SYSTEMS.values():
     sys.path.insert(0, str(system.folder))
 import measure_cache  # noqa: E402
+import measure_load  # noqa: E402
 import measure_pipe  # noqa: E402
 import measure_pool  # noqa: E402
 import start_cache  # noqa: E402
@@ -57,7 +59,8 @@ class World:
         self.loads.append(at)
         self.time += 1.0
         pool = next(iter(settings.values()))
-        return None if pool > 100 else pool * at
+        value = None if pool > 100 else pool * at
+        return tuning.Outcome(value, None, 1.0, {"p99_ms": pool}, {"customers": 10.0 * at})
 
 
 def contenders():
@@ -127,7 +130,7 @@ def test_the_static_setting_is_chosen_on_odd_days_and_judged_on_even_ones():
         *measured("grid", 2, all_day(1, 40.0) | all_day(2, 99.0) | all_day(3, 40.0) | all_day(4, 99.0)),
     ]
     default = measured("default", 10, all_day(1, 8.0) | all_day(2, 12.0) | all_day(3, 8.0) | all_day(4, None))
-    rows = {row["contender"]: row for row in judged(grid + default, DAY, "grid")}
+    rows = {row["contender"]: row for row in judged(grid + default, DAY, "grid", {})}
     assert json.loads(str(rows["best static"]["settings"])) == {"pool": 1}
     assert rows["best static"]["even_days"] == 25.0
     assert pd.isna(rows["best static"]["all_days"])
@@ -192,8 +195,8 @@ def test_the_table_has_a_column_for_the_days_after_the_first_if_they_were_judged
 
 
 def run_with_the_day(folder, seconds, **world):
-    zstd, there = SYSTEMS["zstd-pipe"], World(**world)
-    told = Ebbtide("told", space_of(zstd.space), zstd.default, 0, folder / "study.db", cycles={"day": 8.0})
+    there = World(**world)
+    told = Ebbtide("told", SYSTEMS["zstd-pipe"], 0, folder / "study.db", {"cycles": {"day": 8.0}})
     return live_run.run(Journal(folder / "journal.jsonl"), {"told": told}, there.measure, seconds, there.monotonic)
 
 
@@ -216,6 +219,50 @@ def test_every_system_has_a_contender_that_is_told_of_the_day(name, tmp_path):
     assert contenders["ebbtide, told of the day"].told == {"cycles": {"day": 60.0}}
 
 
+def run_with_the_load(folder, seconds, **world):
+    there = World(**world)
+    told = ebbtides(SYSTEMS["postgresql"], 0, 8.0, folder / "study.db")
+    return live_run.run(Journal(folder / "journal.jsonl"), told, there.measure, seconds, there.monotonic)
+
+
+def test_on_postgresql_studies_are_told_of_the_load_and_of_the_limit(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        run_with_the_load(tmp_path, 16.0, die_after=7)
+    done = run_with_the_load(tmp_path, 16.0, start=5000.0)
+    assert [one.context for one in done] == [{"customers": 10.0 * at} for at in range(16)]
+    assert all(one.constraints == {"p99_ms": one.settings["pool"]} for one in done)
+    storage = f"sqlite:///{tmp_path / 'study.db'}"
+    with eb.Optimizer.open(storage, "ebbtide, told of the load") as study:
+        mine = [one for one in done if one.contender == "ebbtide, told of the load"]
+        assert [seen.context for seen in study.history] == [one.context for one in mine]
+        assert study.trial(mine[1].trial).context == measure_load.load(mine[1].began, 8.0)  # as known at the ask
+        assert study.violations is None
+    with eb.Optimizer.open(storage, "ebbtide, told of the load and the limit") as study:
+        assert study.violations.counted == 4
+        assert study.violations.target == 0.05
+    with eb.Optimizer.open(storage, "ebbtide") as study:
+        assert not study.definition.conditions.given
+
+
+def test_how_often_a_limit_was_broken_is_counted_for_everybody():
+    p99 = [("ebbtide", 40.0), ("ebbtide", 51.0), ("ebbtide", 60.0), ("ebbtide", 50.0), ("default", 10.0)]
+    done = [Measurement(name, {"pool": 1}, 1.0, 0.0, 1.0, constraints={"p99_ms": value}) for name, value in p99]
+    done.append(Measurement("ebbtide", {"pool": 128}, None, 0.0, 1.0))  # it failed, and has no p99
+    rows = {row["contender"]: row for row in judged(done, DAY, "grid", limits_of(SYSTEMS["postgresql"]))}
+    assert rows["ebbtide"]["violations"] == 0.5
+    assert rows["default"]["violations"] == 0.0
+    assert limits_of(SYSTEMS["zstd-pipe"]) == {}
+
+
+def test_the_table_says_how_often_the_limit_was_broken():
+    import measured_live
+
+    row = {"repeat": 0, "contender": "default", "all_days": 9.0, "even_days": 9.0, "measured": 1, "failed": 0}
+    found = pd.DataFrame([row | {"violations": 0.125}])
+    assert measured_live.header(found)[-2:] == ["failed", "broke the limit"]
+    assert measured_live.rows(found)[0][-2:] == ["0 %", "12.5 %"]
+
+
 def test_the_figure_shows_the_contenders_that_took_part(tmp_path):
     from live_figure import draw
 
@@ -232,7 +279,7 @@ def test_the_figure_shows_the_contenders_that_took_part(tmp_path):
 
 
 def test_the_examples_in_the_docstrings():
-    for module in (running, live_run):
+    for module in (running, live_run, measure_load, measure_pool):
         assert doctest.testmod(module).failed == 0
 
 
@@ -252,21 +299,65 @@ def test_the_command_takes_every_setting(name):
     assert (system.folder / system.script).exists()
 
 
+def test_with_the_load_the_same_settings_are_tuned():
+    system = SYSTEMS["postgresql"]
+    assert space_of(system.space_with_load).to_json() == space_of(system.space).to_json()
+
+
+def first_trial(command, value):
+    """`ebbtide tune` as a system is tuned, but with a measurement that prints `value`."""
+    options = command[3:]  # after python -m ebbtide
+    at = options.index("--")
+    stub = [sys.executable, "-c", "import os; print(os.environ['PRINTED'])", *options[at + 1 :]]
+    run = [*options[:at], "--trials", "1", "--", *stub]
+    done = CliRunner(env={"PRINTED": value}).invoke(ebbtide, run)
+    assert done.exit_code == 0, done.output
+    study = options[options.index("--name") + 1]
+    return eb.Optimizer.open(options[options.index("--storage") + 1], study)
+
+
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_make_run_tunes_a_study_that_knows_the_day_and_begins_with_the_default(name, tmp_path):
     database, system = tmp_path / "study.db", SYSTEMS[name]
-    options = tuning_command(system, database)[3:]  # after python -m ebbtide
-    at = options.index("--")
-    stub = [sys.executable, "-c", "print(1.0)", *options[at + 1 :]]
-    CliRunner().invoke(ebbtide, [*options[:at], "--trials", "1", "--", *stub], catch_exceptions=False)
-    with eb.Optimizer.open(f"sqlite:///{database}", name) as study:
+    with first_trial(tuning_command(system, database), "1.0") as study:
         assert study.definition.conditions.cycles == {"day": 300.0}
         assert study.definition.live.baseline_every == 20
         assert study.history[0].params == system.default
 
 
+def test_make_run_with_load_measures_the_load_and_counts_the_violations(tmp_path):
+    printed = json.dumps({"value": 9.0, "constraints": {"p99_ms": 51.0}, "context": {"customers": 40}})
+    command = tuning_command(SYSTEMS["postgresql"], tmp_path / "study.db", with_load=True)
+    with first_trial(command, printed) as study:
+        assert study.definition.conditions.cycles == {}
+        assert study.history[0].context == {"customers": 40.0}
+        assert study.violations.rate == 1.0
+        assert study.violations.target == 0.05
+
+
+def test_a_system_whose_load_is_not_measured_is_not_run_with_it(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["systems.py", "zstd-pipe", "--with-load"])
+    with pytest.raises(SystemExit):
+        systems.main()
+    assert "the load of zstd-pipe is not measured, only that of postgresql" in capsys.readouterr().err
+
+
 def test_the_load_of_postgresql_goes_from_reports_to_customers():
-    assert [measure_pool.customers(at, 300.0) for at in (0.0, 75.0, 150.0, 225.0, 300.0)] == [0, 50, 100, 50, 0]
+    shares = [measure_load.load(at, 300.0)["customers"] for at in (0.0, 75.0, 150.0, 225.0, 300.0)]
+    assert shares == [0, 50, 100, 50, 0]
+    commands = [measure_pool.pgbench(10, share, Path("logs")) for share in shares[:2]]
+    assert [(argv[-3], argv[-1]) for argv in commands] == [
+        ("browse.sql@0", "report.sql@100"),
+        ("browse.sql@50", "report.sql@50"),
+    ]
+
+
+def test_the_latencies_are_those_of_all_threads(tmp_path):
+    # client, number, µs, script, seconds and µs since 1970, as pgbench --log writes them
+    (tmp_path / "transactions.4711").write_text("0 1 12345 0 1700000000 5\n0 2 20000 1 1700000000 9\n")
+    (tmp_path / "transactions.4711.1").write_text("1 1 1500 0 1700000000 7\n")
+    assert sorted(measure_pool.latencies_ms(tmp_path)) == [1.5, 12.345, 20.0]
+    assert measure_pool.p99([20.0, 1.5]) == 20.0
 
 
 REPORT = """pgbench (15.18 (Debian 15.18-0+deb12u1))

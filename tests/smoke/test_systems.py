@@ -31,6 +31,14 @@ def test_the_default_is_measured_and_nothing_is_left(name):
     assert not any(Path(path).exists() for path in variables.values() if path.startswith("/"))
 
 
+def test_postgresql_is_measured_with_p99_and_the_load():
+    system = SYSTEMS["postgresql"]
+    with system.started() as variables, environment(variables):
+        measured = outcome(system, system.default)
+    assert measured.context == {"customers": 100}
+    assert 12.0 < measured.constraints["p99_ms"] < 1000.0  # customers hold a connection for 12 ms
+
+
 def test_too_many_connections_fail_with_the_reason():
     system = SYSTEMS["postgresql"]
     with system.started() as variables, environment(variables):
