@@ -316,20 +316,24 @@ class Optimizer(StudyReads, Asking):
 
     def optimize(
         self,
-        objective: Callable[[Params, float], float],
+        objective: Callable[[Params, float], float | Mapping[str, Any]],
         duration: float,
         *,
+        context: Callable[[float], Mapping[str, Any]] | None = None,
         progress: bool = False,
         catch: tuple[type[Exception], ...] = (),
     ) -> Recommendation:
         """Ask, evaluate `objective(params, time)` and tell until `duration` has passed on the clock.
 
-        An exception in the objective is recorded as a failed evaluation, then raised again unless `catch` lists it.
+        The objective returns a value, or `{"value": ..., "constraints": {...}, "context": {...}}`, of which the last
+        two may be missing. In a study with a context, `context(time)` measures it before each ask. An exception in the
+        objective is recorded as a failed evaluation, then raised again unless `catch` lists it.
         """
         return loop.optimize(
             self,
             objective,
             duration,
+            context=context,
             now=self._read_clock,
             latest=lambda: self._engine.latest_reading,
             progress=progress,

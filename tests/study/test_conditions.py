@@ -271,3 +271,53 @@ def test_a_trial_has_one_outcome():
     with pytest.raises(eb.TrialError, match="under the key 'k'"):
         opt.tell({"x": 0.5}, 1.0, key="k")
     assert opt.told == 2
+
+
+# --- the ready-made loop --------------------------------------------------------------------------------------------
+
+
+def looping(**conditions):
+    clock = eb.ManualClock()
+    return clock, eb.Optimizer({"x": eb.Float(0.0, 1.0)}, clock=clock, seed=0, **conditions)
+
+
+def test_optimize_measures_the_context_before_each_ask_and_tells_what_was_measured_beside_the_value():
+    clock, opt = looping(context={"load": eb.Float(0.0, 100.0)}, constraints={"p99_ms": eb.AtMost(50.0)})
+
+    def objective(params, t):
+        clock.advance(1.0)
+        return {"value": params["x"], "constraints": {"p99_ms": 49.0 + t}, "context": {"load": 10.0 * t + 5.0}}
+
+    best = opt.optimize(objective, duration=4.0, context=lambda t: {"load": 10.0 * t})
+    assert [opt.trial(str(k)).context for k in range(4)] == [{"load": 10.0 * k} for k in range(4)]
+    assert [seen.context for seen in opt.history] == [{"load": 10.0 * k + 5.0} for k in range(4)]
+    assert opt.violations.rate == 0.5
+    assert best.params == opt.recommend(context={"load": 40.0}).params  # for the context of now
+
+
+def test_optimize_needs_a_function_that_measures_the_context():
+    _, opt = looping(context={"load": eb.Float(0.0, 100.0)})
+    with pytest.raises(eb.ConfigurationError, match=r"context=\{'load': 3.0\}: give a function.*lambda t"):
+        opt.optimize(lambda params, t: 1.0, duration=4.0, context={"load": 3.0})
+    with pytest.raises(eb.ObservationError, match="load"):
+        opt.optimize(lambda params, t: 1.0, duration=4.0)
+    assert opt.asked == 0
+
+
+def test_optimize_with_a_context_that_the_study_does_not_have_is_an_error():
+    _, opt = looping()
+    with pytest.raises(eb.ObservationError, match="this study has no context"):
+        opt.optimize(lambda params, t: 1.0, duration=4.0, context=lambda t: {"load": t})
+    assert opt.asked == 0
+
+
+def test_what_an_objective_returns_beyond_the_known_words_is_recorded_as_a_failure():
+    clock, opt = looping()
+
+    def objective(params, t):
+        clock.advance(1.0)
+        return {"value": 1.0} if t else {"value": 1.0, "p99_ms": 3.0}
+
+    with pytest.warns(eb.EbbtideWarning, match="returned 'p99_ms': it may return a number, or a dict with"):
+        opt.optimize(objective, duration=2.0)
+    assert [seen.failed for seen in opt.history] == [True, False]
