@@ -34,7 +34,7 @@ def smooth(values: Sequence[float]) -> np.ndarray[tuple[int], np.dtype[np.float6
 
 def draw(path: Path, system: System, space: Space, measured: Sequence[Measurement], day: float, grid: str) -> None:
     knobs: dict[str, bool] = {name: getattr(p, "log", False) for name, p in space.parameters.items()}
-    figure, axes = plt.subplots(1 + len(knobs), 1, sharex=True, figsize=(8.0, 3.0 + 1.6 * len(knobs)))
+    figure, axes = plt.subplots(1 + len(knobs), 1, sharex=True, figsize=(8.0, 3.6 + 1.6 * len(knobs)))
     shown = [name for name in COLOURS if any(one.contender == name for one in measured)]
     for name in shown:
         colour = COLOURS[name]
@@ -51,7 +51,7 @@ def draw(path: Path, system: System, space: Space, measured: Sequence[Measuremen
     axes[0].plot([p.began / 60.0 for p in points], [p.value or 0.0 for p in points], "k+", label=f"best static: {text}")
     axes[0].set_ylabel(system.unit, fontsize="small")
     axes[0].set_ylim(bottom=0.0)
-    axes[0].legend(frameon=False, ncols=2, fontsize="small")
+    axes[0].legend(frameon=False, ncols=2, fontsize="small", loc="lower left", bbox_to_anchor=(0.0, 1.0))  # above
     for axis, (knob, log) in zip(axes[1:], knobs.items(), strict=True):
         axis.set_ylabel(knob)
         axis.set_yscale("log" if log else "linear")

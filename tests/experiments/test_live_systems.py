@@ -109,6 +109,13 @@ def test_a_line_that_was_cut_off_is_measured_again(tmp_path):
     assert one_run(tmp_path, 6.0) == expected
 
 
+def test_a_journal_from_before_there_was_a_load_can_be_read(tmp_path):
+    line = {"contender": "default", "settings": {"pool": 10}, "value": 1.5, "began": 0.0, "ended": 1.0, "trial": None}
+    (tmp_path / "journal.jsonl").write_text(json.dumps(line) + "\n")
+    (found,) = Journal(tmp_path / "journal.jsonl").read()
+    assert (found.value, found.context, found.constraints) == (1.5, None, None)
+
+
 # --- the judgement ----------------------------------------------------------------------------------------------------
 
 DAY = 40.0
