@@ -33,7 +33,7 @@ from ebbtide.errors import (
 from ebbtide.gp.criterion import relevance
 from ebbtide.gp.kernels import Matern, SpaceTimeKernel, SquaredExponential, StepDecay
 from ebbtide.optimizer import Optimizer
-from ebbtide.parts.acquisition import EI, PI, UCB, Random
+from ebbtide.parts.acquisition import EI, PI, UCB, Random, TrackingUCB
 from ebbtide.parts.staleness import (
     EventTriggeredReset,
     KeepAll,
@@ -107,6 +107,7 @@ __all__ = [
     "StudyError",
     "SystemClock",
     "Told",
+    "TrackingUCB",
     "Trial",
     "TrialError",
     "UnknownStudyError",

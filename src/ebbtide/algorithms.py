@@ -8,7 +8,7 @@ from ebbtide.gp.inference import InferenceMethod
 from ebbtide.gp.kernels import Matern, Stationary, StepDecay
 from ebbtide.gp.mean import MeanMethod
 from ebbtide.gp.standardization import Transform
-from ebbtide.parts.acquisition import UCB, Acquisition, Random
+from ebbtide.parts.acquisition import UCB, Acquisition, Random, TrackingUCB
 from ebbtide.parts.staleness import (
     EventTriggeredReset,
     KeepAll,
@@ -82,7 +82,11 @@ ENOUGH_TO_FORGET = 100
 _REGISTRY = {
     # W-DBO, and what live systems need
     "tide": Algorithm(
-        staleness=WassersteinBudget(min_active=ENOUGH_TO_FORGET), transform="auto", robust=True, mean="weighted"
+        acquisition=TrackingUCB(),
+        staleness=WassersteinBudget(min_active=ENOUGH_TO_FORGET),
+        transform="auto",
+        robust=True,
+        mean="weighted",
     ),
     # As published
     "w-dbo": Algorithm(),

@@ -8,7 +8,7 @@ from scipy.stats import norm
 import ebbtide as eb
 from ebbtide.parts.acquisition import Context, log_improvement
 
-ACQUISITIONS = [eb.UCB(), eb.UCB(beta=4.0), eb.EI(), eb.PI(), eb.PI(margin=0.3)]
+ACQUISITIONS = [eb.UCB(), eb.UCB(beta=4.0), eb.TrackingUCB(), eb.EI(), eb.PI(), eb.PI(margin=0.3)]
 CONTEXT = Context(n=20, dim=3, incumbent=0.7)
 
 
@@ -34,6 +34,18 @@ def test_values_are_finite_anywhere(acquisition, mean, std):
 def test_ucb_schedule():
     value, _, by_std = eb.UCB()(np.array([1.0]), np.array([2.0]), CONTEXT)
     assert by_std[0] ** 2 == pytest.approx(0.2 * 3 * np.log(40))
+    assert value[0] == pytest.approx(1.0 + 2.0 * by_std[0])
+
+
+@pytest.mark.parametrize(
+    ("pace", "queries"),
+    [(12.0, 12.0), (300.0, 40.0), (None, 40.0), (0.3, 1.0)],
+    ids=["queries per l_T", "at most twice those made", "no l_T", "at least one"],
+)
+def test_tracking_ucb_explores_as_long_as_it_pays(pace, queries):
+    context = Context(n=20, dim=3, incumbent=0.7, pace=pace)
+    value, _, by_std = eb.TrackingUCB(weight=0.5)(np.array([1.0]), np.array([2.0]), context)
+    assert by_std[0] ** 2 == pytest.approx(0.5 * np.sqrt(3) * np.log(queries))
     assert value[0] == pytest.approx(1.0 + 2.0 * by_std[0])
 
 

@@ -36,7 +36,7 @@ POLICIES = [
     eb.PeriodicReset(multiplier=4.0),
     eb.EventTriggeredReset(),
 ]
-ACQUISITIONS = [eb.UCB(), eb.UCB(beta=2.0), eb.EI(), eb.PI(), eb.Random()]
+ACQUISITIONS = [eb.UCB(), eb.UCB(beta=2.0), eb.TrackingUCB(), eb.EI(), eb.PI(), eb.Random()]
 TIMINGS = [eb.Immediate(), eb.Immediate(aim="now"), eb.WithinHorizon()]
 
 

@@ -26,6 +26,7 @@ class Context:
     n: int  # active observations
     dim: int  # parameters
     incumbent: float  # the best posterior mean now
+    pace: float | None = None  # queries per l_T; None for a model without one
 
 
 class Acquisition(Protocol):
@@ -53,6 +54,29 @@ class UCB:
     def __call__(self, mean: Array, std: Array, context: Context) -> tuple[Array, Array, Array]:
         beta = 0.2 * context.dim * log(2 * max(context.n, 1)) if self.beta is None else self.beta
         root = sqrt(beta)
+        return mean + root * std, np.ones_like(mean), np.full_like(std, root)
+
+
+@dataclass(frozen=True)
+class TrackingUCB:
+    """μ + √β σ with β = weight · √d · ln(q), q being the queries per l_T (at most 2n): for objectives that drift.
+
+    What a probe finds stays true for about one l_T. The more queries fit into that time, the more of them can use it,
+    so the more a probe may cost. Without an l_T, the objective is taken to stay as it is: q = 2n, as in `UCB`.
+    """
+
+    weight: float = 0.8
+
+    def __post_init__(self) -> None:
+        weight = as_finite(self.weight)
+        if weight is None or weight < 0.0:
+            raise ConfigurationError(f"weight={self.weight!r}: give a finite number ≥ 0")
+        object.__setattr__(self, "weight", weight)
+
+    def __call__(self, mean: Array, std: Array, context: Context) -> tuple[Array, Array, Array]:
+        so_far = 2.0 * max(context.n, 1)
+        queries = so_far if context.pace is None else min(max(context.pace, 1.0), so_far)
+        root = sqrt(self.weight * sqrt(context.dim) * log(queries))
         return mean + root * std, np.ones_like(mean), np.full_like(std, root)
 
 

@@ -43,16 +43,17 @@ def maximize(
     rng: np.random.Generator,
     n: int,
     *,
+    pace: float | None = None,
     bounds: Bounds | None = None,
     near: Array | None = None,
 ) -> Array:
     """The best point found for the acquisition at one moment. It is feasible whatever the acquisition returns.
 
-    `n` is the number of observations passed to the acquisition (without pending ones). The points `near` are tried
-    besides the quasi-random ones: by default those of the newest observations.
+    The acquisition is told `n`, the number of observations (without pending ones), and `pace`, the queries per l_T. The
+    points `near` are tried besides the quasi-random ones: by default those of the newest observations.
     """
     near = moment.posterior.points[-RECENT:] if near is None else near
-    return _best(acquisition, moment, space, [_candidates(space, rng), near], n, space.dim, bounds)
+    return _best(acquisition, moment, space, [_candidates(space, rng), near], (n, space.dim, pace), bounds)
 
 
 def maximize_over(
@@ -62,6 +63,7 @@ def maximize_over(
     rng: np.random.Generator,
     n: int,
     *,
+    pace: float | None = None,
     bounds: Bounds | None = None,
 ) -> tuple[Array, float]:
     """The best point, and the best time for it, as a share of an interval of time."""
@@ -70,7 +72,7 @@ def maximize_over(
     pool = [_candidates(timed, rng), np.column_stack([recent, rng.random(len(recent))])]
     if bounds is not None:
         bounds = np.append(bounds[0], 0.0), np.append(bounds[1], 1.0)
-    best = _best(acquisition, interval, timed, pool, n, space.dim, bounds)
+    best = _best(acquisition, interval, timed, pool, (n, space.dim, pace), bounds)
     return best[:-1], float(best[-1])
 
 
@@ -97,15 +99,15 @@ def _best(
     predictor: Predictor,
     space: Space | _Timed,
     pools: Sequence[Array],
-    n: int,
-    dim: int,
+    told: tuple[int, int, float | None],
     bounds: Bounds | None,
 ) -> Array:
-    """Ascend from the best of the pools; `n` and `dim` are passed to the acquisition."""
+    """Ascend from the best of the pools; the acquisition is `told` n, the number of parameters and the pace."""
     pool = np.vstack(pools) if bounds is None else _within(bounds, space, pools)
     low, high = (0.0, 1.0) if bounds is None else bounds
     mean, std = predictor.predict(pool)
-    context = Context(n, dim, float(mean.max()))
+    n, dim, pace = told
+    context = Context(n, dim, float(mean.max()), pace)
 
     def score(X: Array) -> Array:
         return _finite(acquisition(*predictor.predict(X), context)[0])

@@ -10,7 +10,7 @@ from ebbtide.algorithms import Algorithm
 from ebbtide.clock import Clock, ManualClock, SystemClock
 from ebbtide.errors import SnapshotError
 from ebbtide.gp.kernels import Matern, SquaredExponential, StepDecay
-from ebbtide.parts.acquisition import EI, PI, UCB, Random
+from ebbtide.parts.acquisition import EI, PI, UCB, Random, TrackingUCB
 from ebbtide.parts.staleness import (
     EventTriggeredReset,
     KeepAll,
@@ -27,7 +27,7 @@ PARTS: dict[str, Callable[..., Any]] = {
     cls.__name__: cls
     for cls in (
         *(Matern, SquaredExponential, StepDecay),
-        *(UCB, EI, PI, Random),
+        *(UCB, TrackingUCB, EI, PI, Random),
         *(WassersteinBudget, OldestFirst, RandomRemoval, KeepAll, SlidingWindow, PeriodicReset, EventTriggeredReset),
         *(Immediate, WithinHorizon),
     )

@@ -236,6 +236,10 @@ class Knowledge:
             return TimeLimits.of(interval, span=0.0).typical
         return timescale * interval if self.axis.by_step else timescale
 
+    def pace(self, timescale: float | None) -> float | None:
+        """Queries per l_T, at the present sampling interval; None for a model without an l_T."""
+        return None if timescale is None else self.span_of(timescale) / self._active.interval
+
     def completed(self, measured: Params, moment: float) -> Completed:
         """The context at a moment; what was not measured is taken from the latest measurements within one l_T."""
         conditions, hyper = self.definition.conditions, self._state.hyper

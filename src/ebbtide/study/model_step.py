@@ -180,16 +180,16 @@ class ModelStep:
         posterior = self._believing_pending(posterior)
         landing = self.now + median(self.state.responses or [0.0])
         earliest, latest = self._window(landing)
-        acquisition = self.algorithm.acquisition
+        acquisition, pace = self.algorithm.acquisition, self.known.pace(posterior.kernel.timescale)
         if latest > earliest and self.known.axis.is_clock:
             interval = posterior.during(earliest, latest, self.context)
             outlook = self._outlook(interval, earliest)
-            self.step.x, share = maximize_over(acquisition, outlook, self.space, self.rng, n, bounds=bounds)
+            self.step.x, share = maximize_over(acquisition, outlook, self.space, self.rng, n, pace=pace, bounds=bounds)
             chosen = float(interval.time(np.array(share)))
         else:
             chosen = earliest  # for a model that does not see the clock, all times are equally good
             outlook = self._outlook(posterior.at(self.known.axis.place(chosen), self.context), chosen)
-            self.step.x = maximize(acquisition, outlook, self.space, self.rng, n, bounds=bounds)
+            self.step.x = maximize(acquisition, outlook, self.space, self.rng, n, pace=pace, bounds=bounds)
         self._stay_feasible(outlook)
         self.step.wait = chosen if chosen > landing else None
 
