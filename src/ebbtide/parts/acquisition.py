@@ -65,7 +65,7 @@ class TrackingUCB:
     so the more a probe may cost. Without an l_T, the objective is taken to stay as it is: q = 2n, as in `UCB`.
     """
 
-    weight: float = 0.8
+    weight: float = 0.5
 
     def __post_init__(self) -> None:
         weight = as_finite(self.weight)
