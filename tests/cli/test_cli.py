@@ -76,8 +76,8 @@ def test_run_takes_algorithms_and_benchmarks_of_ones_own(cli, own):
     assert "slopes:Slope: 2 runs of 20 s" in done.stdout
     (row,) = (line for line in done.stdout.splitlines() if "slopes:greedy" in line)
     slopes = importlib.import_module("slopes")
-    protocol = eb.experiments.Protocol(duration=20.0)
-    runs = [eb.experiments.run(slopes.Slope(), slopes.greedy, seed, protocol) for seed in (0, 1)]
+    problem, protocol = slopes.Slope(), eb.experiments.Protocol(duration=20.0)
+    runs = [eb.experiments.run(problem, slopes.greedy, seed, protocol) for seed in (0, 1)]
     mean = sum(outcome.average_regret for outcome in runs) / 2
     assert row.strip("│").split("│")[1].strip().startswith(f"{mean:.4g} ± ")
     assert (own / "new" / "slopes-Slope_slopes-greedy_seed1.parquet").exists()

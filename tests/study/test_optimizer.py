@@ -87,7 +87,7 @@ TRACKING = [
 
 
 @pytest.mark.parametrize("algorithm", TRACKING)
-@pytest.mark.parametrize("direction", ["minimize", "maximize"])
+@pytest.mark.parametrize("direction", ["minimize", pytest.param("maximize", marks=pytest.mark.slow)])
 def test_all_tracking_algorithms_in_both_directions(algorithm, direction, clock):
     sign = 1.0 if direction == "maximize" else -1.0
     opt = eb.Optimizer(UNIT_SQUARE, direction=direction, algorithm=algorithm, clock=clock, seed=1)
@@ -95,7 +95,9 @@ def test_all_tracking_algorithms_in_both_directions(algorithm, direction, clock)
     assert (sign * values)[-20:].mean() > 0.4  # a random point has 0.2
 
 
-@pytest.mark.parametrize("acquisition", [eb.UCB(), eb.EI(), eb.PI()], ids=repr)
+@pytest.mark.parametrize(
+    "acquisition", [eb.EI(), *(pytest.param(other, marks=pytest.mark.slow) for other in (eb.UCB(), eb.PI()))], ids=repr
+)
 @pytest.mark.parametrize(
     "staleness",
     [
