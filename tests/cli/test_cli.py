@@ -69,6 +69,7 @@ def own(tmp_path, monkeypatch):
     sys.modules.pop("slopes", None)
 
 
+@pytest.mark.slow
 def test_run_takes_algorithms_and_benchmarks_of_ones_own(cli, own):
     arguments = ["run", "slopes:Slope", "-a", "slopes:greedy", "-a", "random", *SHORT, "--out", "new"]
     done = cli.invoke(ebbtide, arguments)
@@ -122,6 +123,7 @@ def test_the_command_as_it_is_installed():
     assert eb.__version__ in done.stdout
 
 
+@pytest.mark.slow
 def test_without_click_the_command_says_what_to_install():
     script = "import sys; sys.modules['click'] = None; from ebbtide.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)

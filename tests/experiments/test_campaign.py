@@ -148,6 +148,7 @@ for name in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_the_digest_is_of_what_decides(tmp_path):
     """A change of a table's layout leaves it, a change of the engine does not."""
     shutil.copytree(Path(eb.__file__).parent, tmp_path / "ebbtide", ignore=shutil.ignore_patterns("__pycache__"))

@@ -118,6 +118,7 @@ def test_any_acquisition_with_any_policy(acquisition, staleness, clock):
     assert drive(opt, moving_bump, 60)[-20:].mean() > 0.4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "algorithm",
     [
@@ -613,6 +614,7 @@ def test_hardly_any_data(n, clock):
     assert np.isfinite(opt.relevance()).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "values",
     [
@@ -691,6 +693,7 @@ def test_a_space_of_two_hundred_categories(clock):
     assert opt.relevance().shape == (len(opt.dataset),)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [1e-9, 1e9])
 def test_any_unit_of_time(unit):
     clock = eb.ManualClock()
@@ -729,6 +732,7 @@ class Jumping:
         return self.t
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jump", [YEAR, -YEAR, 3600.0, -3600.0])
 def test_a_clock_that_jumps(jump):
     clock = Jumping()

@@ -116,6 +116,7 @@ def test_a_study_can_be_saved_to_a_snapshot_that_continues_independently(tmp_pat
     stored.close()
 
 
+@pytest.mark.slow
 def test_trials_from_more_than_a_thousand_asks_ago_are_forgotten_also_after_reopening(tmp_path):
     storage = Storage.of(url(tmp_path / "s.db"), create=True)
     opt = tiny(storage=storage, name="edge")
