@@ -201,7 +201,7 @@ def test_a_failing_run_is_reported_and_stops_nobody(tmp_path, cluster):
     assert list(campaign.summary["algorithm"]) == ["w-dbo", "w-dbo"]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_worker_that_dies_costs_only_its_run(tmp_path):
     deadly = eb.Algorithm(acquisition=Deadly(folder=str(tmp_path)))
     store = Store(tmp_path / "runs")

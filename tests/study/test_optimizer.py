@@ -562,7 +562,7 @@ def test_save_and_load_at_any_moment_changes_nothing(algorithm, tmp_path):
     def run(interrupted):
         opt = eb.Optimizer(UNIT_SQUARE, direction="maximize", clock=eb.ManualClock(), seed=8, algorithm=algorithm)
         trials = []
-        for k in range(60):
+        for k in range(40):
             trial = opt.ask()
             if interrupted and k % 7 == 3:  # with a trial pending
                 opt.save(path)
