@@ -7,7 +7,6 @@ import argparse
 import time
 
 import numpy as np
-import scipy.stats  # noqa: F401  the first ask of a process imports it: docs/troubleshooting.md
 from record import add_option, record
 
 import ebbtide as eb

@@ -69,6 +69,7 @@ def own(tmp_path, monkeypatch):
     sys.modules.pop("slopes", None)
 
 
+@pytest.mark.slow
 def test_run_takes_algorithms_and_benchmarks_of_ones_own(cli, own):
     arguments = ["run", "slopes:Slope", "-a", "slopes:greedy", "-a", "random", *SHORT, "--out", "new"]
     done = cli.invoke(ebbtide, arguments)
@@ -76,8 +77,8 @@ def test_run_takes_algorithms_and_benchmarks_of_ones_own(cli, own):
     assert "slopes:Slope: 2 runs of 20 s" in done.stdout
     (row,) = (line for line in done.stdout.splitlines() if "slopes:greedy" in line)
     slopes = importlib.import_module("slopes")
-    protocol = eb.experiments.Protocol(duration=20.0)
-    runs = [eb.experiments.run(slopes.Slope(), slopes.greedy, seed, protocol) for seed in (0, 1)]
+    problem, protocol = slopes.Slope(), eb.experiments.Protocol(duration=20.0)
+    runs = [eb.experiments.run(problem, slopes.greedy, seed, protocol) for seed in (0, 1)]
     mean = sum(outcome.average_regret for outcome in runs) / 2
     assert row.strip("│").split("│")[1].strip().startswith(f"{mean:.4g} ± ")
     assert (own / "new" / "slopes-Slope_slopes-greedy_seed1.parquet").exists()
@@ -122,6 +123,7 @@ def test_the_command_as_it_is_installed():
     assert eb.__version__ in done.stdout
 
 
+@pytest.mark.slow
 def test_without_click_the_command_says_what_to_install():
     script = "import sys; sys.modules['click'] = None; from ebbtide.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)

@@ -227,6 +227,7 @@ run_command(sys.argv[1:], 1000.0)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", ["sleep 1000 & sleep 1000", "trap '' TERM HUP; while :; do sleep 0.05; done"])
 def test_the_command_ends_with_all_that_it_started_when_we_are_killed(lifeline, script):
     with subprocess.Popen([sys.executable, "-c", KILLED, *lifeline.holding(script)]) as loop:
@@ -320,6 +321,7 @@ run_command(["sleep", "1000"], 1000.0)
 """
 
 
+@pytest.mark.slow
 def test_nor_does_a_command_outlive_us_that_was_started_a_moment_ago():
     done = subprocess.run([sys.executable, "-c", KILLED_AT_ONCE], stdout=subprocess.PIPE, timeout=AMPLE)
     assert done.returncode == -signal.SIGKILL

@@ -262,6 +262,7 @@ def test_the_context_of_a_view_comes_as_json(world):
         study_view(url(world.path), "edge", None, None, None, '{"load": NaN}')
 
 
+@pytest.mark.slow
 def test_a_report_holds_the_map_over_each_variable(world, tmp_path):
     out = tmp_path / "report.html"
     done = CliRunner().invoke(ebbtide, ["report", str(world.path), "--out", str(out)])

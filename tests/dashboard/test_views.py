@@ -195,6 +195,7 @@ def test_every_study_can_be_shown(tmp_path, scene):
     assert (view["model"] is not None) == (view["why"] is None) == (SCENES[scene]["steps"] > 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", eb.algorithms.names())
 def test_every_algorithm_can_be_shown(tmp_path, name):
     made(tmp_path / "s.db", algorithm=name)

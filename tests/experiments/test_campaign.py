@@ -148,6 +148,7 @@ for name in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_the_digest_is_of_what_decides(tmp_path):
     """A change of a table's layout leaves it, a change of the engine does not."""
     shutil.copytree(Path(eb.__file__).parent, tmp_path / "ebbtide", ignore=shutil.ignore_patterns("__pycache__"))
@@ -200,7 +201,7 @@ def test_a_failing_run_is_reported_and_stops_nobody(tmp_path, cluster):
     assert list(campaign.summary["algorithm"]) == ["w-dbo", "w-dbo"]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_worker_that_dies_costs_only_its_run(tmp_path):
     deadly = eb.Algorithm(acquisition=Deadly(folder=str(tmp_path)))
     store = Store(tmp_path / "runs")

@@ -122,7 +122,7 @@ def test_frames_are_the_same_on_one_core_and_on_two():
     """Another process, with as many BLAS threads as there are, and one that has a single one."""
     script = (
         "import ebbtide as eb, hashlib\n"
-        "columns = eb.experiments.run('temperature', 'w-dbo', 3, eb.experiments.Protocol(duration=100.0)).columns\n"
+        "columns = eb.experiments.run('temperature', 'w-dbo', 3, eb.experiments.Protocol(duration=60.0)).columns\n"
         "print(hashlib.sha256(b''.join(c.tobytes() for c in columns.values())).hexdigest())"
     )
     digests = set()

@@ -17,6 +17,7 @@ from PIL.GifImagePlugin import GifImageFile
 import ebbtide as eb
 from ebbtide.cli.commands import WHAT, ebbtide
 from ebbtide.experiments import Protocol, paper, tables
+from ebbtide.experiments.figures import style
 from ebbtide.experiments.reproduction import SECTIONS, ard, sensitivity, studio
 
 SLOW, VERY_SLOW = pytest.mark.slow, pytest.mark.very_slow
@@ -83,6 +84,7 @@ def everything(request, tmp_path_factory):
         patch.setattr(sensitivity, "PROBLEMS", ("eggholder",))
         patch.setattr(ard, "PROBLEMS", ("ackley",))
         patch.setattr(studio, "QUICK", Protocol(duration=15.0))
+        patch.setitem(style.RC, "pdf.fonttype", 3)  # cheap to embed
         yield small(out, request.getfixturevalue("cluster"))
 
 

@@ -4,6 +4,8 @@ import pytest
 from ebbtide.gp.kernels import Matern, SpaceTimeKernel
 from ebbtide.gp.outliers import LIMIT, outliers
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 KERNEL = SpaceTimeKernel(1.0, Matern(2.5, 0.4), Matern(1.5, 50.0))
 NOISE = 0.05
 

@@ -6,6 +6,8 @@ from ebbtide.gp.kernels import Matern, SpaceTimeKernel
 from ebbtide.gp.posterior import condition
 from ebbtide.gp.standardization import POWERS, Standardization, chosen_power, evidence
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 KERNEL = SpaceTimeKernel(1.3, Matern(2.5, 0.3), Matern(1.5, 20.0))
 NOISE = 0.07
 

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from ebbtide.gp.posterior import condition
 from ebbtide.parts.outlook import DOUBT, RATE, Moving, Outlook, Risk
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 
 def outlook(seed: int, *, interval: bool = False) -> Outlook:
     rng = np.random.default_rng(seed)

@@ -54,6 +54,7 @@ def values(path):
 # --- the file is away -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_database_that_is_moved_is_noticed_and_it_goes_on_when_it_is_back(server, tmp_path):
     path, elsewhere = tmp_path / "s.db", tmp_path / "elsewhere.db"
     assert tell(server, 1.0).status == 200

@@ -206,6 +206,7 @@ def test_limits_that_nothing_seems_to_meet():
     assert limited([40.0, *[60.0] * 10, *[40.0] * 10], start=None) == []
 
 
+@pytest.mark.slow
 def test_limits_that_are_broken_more_often_than_wanted():
     (said,) = limited([60.0 if k % 6 == 5 else 40.0 for k in range(60)])
     assert "no rate" not in said

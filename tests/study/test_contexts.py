@@ -242,6 +242,7 @@ def all_same(one, other):
     assert [one.trial(k) for k in range(one.asked)] == [other.trial(k) for k in range(other.asked)]
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, phases=(Phase.explicit, Phase.generate))  # to shrink it takes minutes
 @given(st.lists(ACTIONS, max_size=25), st.booleans())
 def test_a_study_is_the_same_wherever_it_was_kept(tmp_path_factory, actions, failures_violate):
@@ -322,6 +323,7 @@ TELLING = """
 """
 
 
+@pytest.mark.slow
 def test_another_process_is_heard(tmp_path):
     with closing(conditioned(tmp_path / "s.db")) as opt:
         opt.tell(opt.ask(context=MEASURED), 1.0, constraints={"p99_ms": 10.0})

@@ -45,6 +45,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_in_the_middle_leaves_the_old_file(tmp_path):
     """Killed between the write and the rename."""
     path = tmp_path / "file"

@@ -33,6 +33,7 @@ def as_json(answer):
     return json.dumps(answer, allow_nan=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "n"),
     [("tide", 3), ("w-dbo", 3), *(pytest.param(*each.values, 9, marks=each.marks) for each in ALGORITHMS)],

@@ -245,6 +245,7 @@ MIXED = {
 }
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 10_000),
     power=st.floats(0.5, 200.0),

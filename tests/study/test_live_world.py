@@ -90,6 +90,7 @@ def test_limits_are_broken_as_rarely_as_promised():
         assert best.params["x"] + best.params["y"] < 1.1
 
 
+@pytest.mark.slow
 def test_limits_that_never_matter_cost_little():
     limits = {"constraints": {"p99": eb.AtMost(500.0)}, "start": START}
     opt, values = studied(60, moving_hill, outcome=latency(2.0), **limits)

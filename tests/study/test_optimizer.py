@@ -87,7 +87,7 @@ TRACKING = [
 
 
 @pytest.mark.parametrize("algorithm", TRACKING)
-@pytest.mark.parametrize("direction", ["minimize", "maximize"])
+@pytest.mark.parametrize("direction", ["minimize", pytest.param("maximize", marks=pytest.mark.slow)])
 def test_all_tracking_algorithms_in_both_directions(algorithm, direction, clock):
     sign = 1.0 if direction == "maximize" else -1.0
     opt = eb.Optimizer(UNIT_SQUARE, direction=direction, algorithm=algorithm, clock=clock, seed=1)
@@ -95,7 +95,9 @@ def test_all_tracking_algorithms_in_both_directions(algorithm, direction, clock)
     assert (sign * values)[-20:].mean() > 0.4  # a random point has 0.2
 
 
-@pytest.mark.parametrize("acquisition", [eb.UCB(), eb.EI(), eb.PI()], ids=repr)
+@pytest.mark.parametrize(
+    "acquisition", [eb.EI(), *(pytest.param(other, marks=pytest.mark.slow) for other in (eb.UCB(), eb.PI()))], ids=repr
+)
 @pytest.mark.parametrize(
     "staleness",
     [
@@ -116,6 +118,7 @@ def test_any_acquisition_with_any_policy(acquisition, staleness, clock):
     assert drive(opt, moving_bump, 60)[-20:].mean() > 0.4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "algorithm",
     [
@@ -559,7 +562,7 @@ def test_save_and_load_at_any_moment_changes_nothing(algorithm, tmp_path):
     def run(interrupted):
         opt = eb.Optimizer(UNIT_SQUARE, direction="maximize", clock=eb.ManualClock(), seed=8, algorithm=algorithm)
         trials = []
-        for k in range(60):
+        for k in range(40):
             trial = opt.ask()
             if interrupted and k % 7 == 3:  # with a trial pending
                 opt.save(path)
@@ -611,6 +614,7 @@ def test_hardly_any_data(n, clock):
     assert np.isfinite(opt.relevance()).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "values",
     [
@@ -689,6 +693,7 @@ def test_a_space_of_two_hundred_categories(clock):
     assert opt.relevance().shape == (len(opt.dataset),)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [1e-9, 1e9])
 def test_any_unit_of_time(unit):
     clock = eb.ManualClock()
@@ -727,6 +732,7 @@ class Jumping:
         return self.t
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jump", [YEAR, -YEAR, 3600.0, -3600.0])
 def test_a_clock_that_jumps(jump):
     clock = Jumping()

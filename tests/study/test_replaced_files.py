@@ -225,6 +225,7 @@ def test_a_new_file_is_not_created_beside_the_log_of_one_that_is_missing(path, o
         assert len(again.history) == 5
 
 
+@pytest.mark.slow
 def test_a_log_is_not_applied_to_another_file_after_a_crash(path, on_disk):
     """SQLite itself would, and damage it."""
     code = """

@@ -70,8 +70,8 @@ def test_a_stored_study_equals_the_same_study_in_memory(algorithm, tmp_path):
 @pytest.mark.parametrize(
     "algorithm",
     [
-        *named(quick=("w-dbo", "tv-gp-ucb", "r-gp-ucb")),
-        pytest.param(WINDOW, id="window"),
+        *named(quick=("tv-gp-ucb",)),
+        pytest.param(WINDOW, id="window", marks=pytest.mark.slow),
         pytest.param(HASTY, id="hasty"),
     ],
 )
@@ -116,6 +116,7 @@ def test_a_study_can_be_saved_to_a_snapshot_that_continues_independently(tmp_pat
     stored.close()
 
 
+@pytest.mark.slow
 def test_trials_from_more_than_a_thousand_asks_ago_are_forgotten_also_after_reopening(tmp_path):
     storage = Storage.of(url(tmp_path / "s.db"), create=True)
     opt = tiny(storage=storage, name="edge")
@@ -172,8 +173,12 @@ def test_a_study_of_ten_thousand_observations_loads_only_the_active_ones(tmp_pat
 
 @pytest.mark.parametrize(
     ("algorithm", "forgets"),
-    [("w-dbo", False), (HASTY, True), (WINDOW, True), ("abo", False), ("tv-gp-ucb", False), ("et-gp-ucb", False)],
-    ids=["w-dbo", "hasty", "window", "abo", "tv-gp-ucb", "et-gp-ucb"],
+    [
+        pytest.param(HASTY, True, id="hasty"),
+        ("tv-gp-ucb", False),
+        pytest.param(WINDOW, True, id="window", marks=pytest.mark.slow),
+        *(pytest.param(name, False, marks=pytest.mark.slow) for name in ("w-dbo", "abo", "et-gp-ucb")),
+    ],
 )
 def test_every_ask_can_be_recomputed_from_the_log(algorithm, forgets, tmp_path):
     asked, opt = go_through(events(seed=7, n=45), algorithm, tmp_path / "s.db", reopen={10, 20, 40})

@@ -298,6 +298,7 @@ UNPRIVILEGED = """
 """
 
 
+@pytest.mark.slow
 def test_a_file_without_write_permission_is_an_error_that_says_so():
     with tempfile.TemporaryDirectory() as root:  # unlike pytest's folders, every user may enter it
         Path(root).chmod(0o755)

@@ -248,6 +248,7 @@ def test_a_writer_that_waits_too_long_gets_an_error_and_readers_do_not_wait(tmp_
         assert [observation.value for observation in one.history] == [1.0, 2.0, 3.0]
 
 
+@pytest.mark.slow
 def test_an_optimizer_that_learns_late_of_many_asks_forgets_the_same_trials(tmp_path):
     storage = Storage.of(url(tmp_path / "s.db"), create=True)
     with closing(tiny(tmp_path / "s.db")) as one, closing(tiny(storage=storage, name="edge")) as other:

@@ -59,6 +59,7 @@ def run(code, *arguments, wall):
     return done.stdout
 
 
+@pytest.mark.slow
 def test_a_program_goes_on_whatever_is_done_to_the_clock(tmp_path):
     wall = Wall(tmp_path)
     said = run(LOOP, wall.file, STEPS, url(tmp_path / "s.db"), wall=wall)
@@ -151,6 +152,7 @@ def ahead(once, tmp_path):
     return shutil.copy(once, tmp_path / "s.db")
 
 
+@pytest.mark.slow
 def test_a_time_recorded_ten_years_ahead_is_not_followed(ahead):
     with pytest.warns(eb.ClockWarning, match=r"is 3,65\d\.\d days ahead .* `ebbtide forget-future`"):
         opt = eb.Optimizer.open(url(ahead), "edge")
