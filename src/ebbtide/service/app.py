@@ -10,7 +10,9 @@ from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from ebbtide import wire
+from ebbtide.errors import StorageError
 from ebbtide.service.errors import ERRORS, answer_errors
+from ebbtide.service.figures import Place, Scraper
 from ebbtide.service.metrics import Metrics
 from ebbtide.service.middleware import LOOPBACK, Limits, Middleware
 from ebbtide.service.reader import Reader
@@ -51,7 +53,7 @@ def application(
     metrics = Metrics()
     later = {WORKERS_AFTER_S: studies.start_workers, VIEWER_AFTER_S: studies.viewer.start}
     app = _app(studies, later, _once_ready(studies, on_ready))
-    app.include_router(write_routes(studies, limits))
+    app.include_router(write_routes(studies, limits, metrics))
     app.include_router(read_routes(studies, limits))
     app.include_router(health_routes(studies))
     app.include_router(_metrics_route(studies, metrics))
@@ -137,11 +139,17 @@ def _metrics_route(studies: Studies, metrics: Metrics) -> APIRouter:
         summary="Figures for Prometheus",
     )
     async def scrape() -> Response:
+        metrics.oldest_ask.set(studies.oldest_wait)
         return Response(await studies.read_shared(text), media_type=CONTENT_TYPE_LATEST)
 
+    scraper = Scraper()
+
     def text(storage: Storage) -> bytes:
-        summaries, damaged = storage.overview()
-        return metrics.text(summaries, len(damaged), storage.database.log_size)
+        try:
+            found = scraper.read(storage)
+        except StorageError:  # a scrape that failed could not say why
+            found = None
+        return metrics.text(found, Place.of(storage.database))
 
     return routes
 

@@ -1,13 +1,15 @@
 """The metrics that Prometheus collects: of the service, and of each study."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from ebbtide.study.storage import Summary
+from ebbtide.service.figures import Figures, Place, Scrape
+from ebbtide.study.gain import Gain
 
 BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+LONG_BUCKETS = (*BUCKETS, 25.0)  # by when every ask is answered
 
 
 class Metrics:
@@ -37,51 +39,79 @@ class Metrics:
             registry=self.registry,
         )
 
+        about = "Seconds since the oldest ask without an answer came; 0 if all are answered."
+        self.oldest_ask = Gauge("ebbtide_oldest_ask_seconds", about, registry=self.registry)
+        about = "Seconds that asks took, with all their trials."
+        self.ask_seconds = Histogram("ebbtide_ask_seconds", about, buckets=LONG_BUCKETS, registry=self.registry)
+        about = "Seconds until tells were on the disk."
+        self.tell_seconds = Histogram("ebbtide_tell_seconds", about, buckets=LONG_BUCKETS, registry=self.registry)
+
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
         self.requests.labels(method, route, status).inc()
         self.seconds.labels(method, route).observe(seconds)
 
-    def text(self, studies: list[Summary], damaged: int, log_size: int) -> bytes:
+    def text(self, scrape: Scrape | None, place: Place) -> bytes:
+        """All of them; if the database cannot be read (None), those of the service itself."""
         own = CollectorRegistry()
-        own.register(_Database(damaged, log_size))
-        own.register(_Studies(studies))
+        own.register(_Storage(scrape is not None, place))
+        if scrape is not None:
+            own.register(_Studies(scrape))
         return generate_latest(self.registry) + generate_latest(own)
 
 
-class _Database:
-    def __init__(self, damaged: int, log_size: int) -> None:
-        self.damaged, self.log_size = damaged, log_size
+class _Storage:
+    def __init__(self, readable: bool, place: Place) -> None:
+        self.readable, self.place = readable, place
 
     def collect(self) -> Iterator[Metric]:
-        about = "Studies that cannot be read."
-        yield GaugeMetricFamily("ebbtide_studies_damaged", about, value=self.damaged)
+        about = "1 if the studies can be read; 0 if the file is gone, was replaced or is damaged."
+        yield GaugeMetricFamily("ebbtide_storage_readable", about, value=self.readable)
         about = "Size of the database's write-ahead log, which long readers keep from shrinking."
-        yield GaugeMetricFamily("ebbtide_write_ahead_log_bytes", about, value=self.log_size)
+        yield GaugeMetricFamily("ebbtide_write_ahead_log_bytes", about, value=self.place.log_size)
+        if self.place.disk is not None:
+            size, free = self.place.disk
+            yield GaugeMetricFamily("ebbtide_disk_bytes", "Size of the disk that holds the database.", value=size)
+            yield GaugeMetricFamily("ebbtide_disk_free_bytes", "Bytes of it that are free.", value=free)
 
 
 class _Studies:
-    def __init__(self, studies: list[Summary]) -> None:
-        self.studies = studies
+    def __init__(self, scrape: Scrape) -> None:
+        self.scrape = scrape
 
     def collect(self) -> Iterator[Metric]:
-        number = GaugeMetricFamily("ebbtide_studies", "Studies stored.")
-        number.add_metric((), len(self.studies))
-        yield number
-        for family, counts in (
-            (_counter("asked", "Trials asked for."), [study.asked for study in self.studies]),
-            (_counter("told", "Observations told."), [study.told for study in self.studies]),
-            (_counter("failed", "Evaluations that failed."), [study.failed for study in self.studies]),
-            (_counter("abandoned", "Evaluations that were called off."), [study.abandoned for study in self.studies]),
-            (_counter("removed", "Observations removed as stale."), [study.removed for study in self.studies]),
-            (
-                GaugeMetricFamily("ebbtide_active", "Observations that the model sees.", labels=("study",)),
-                [study.active for study in self.studies],
-            ),
-        ):
-            for study, count in zip(self.studies, counts, strict=True):
-                family.add_metric((study.name,), count)
+        yield GaugeMetricFamily("ebbtide_studies", "Studies stored.", value=self.scrape.stored)
+        about = "Studies that cannot be read, among the newest."
+        yield GaugeMetricFamily("ebbtide_studies_damaged", about, value=self.scrape.damaged)
+        for kind, name, about, number in PER_STUDY:
+            family = kind(f"ebbtide_{name}", about, labels=("study",))
+            for study in self.scrape.shown:
+                if (found := number(study)) is not None:
+                    family.add_metric((study.summary.name,), found)
             yield family
 
 
-def _counter(name: str, about: str) -> CounterMetricFamily:
-    return CounterMetricFamily(f"ebbtide_{name}", about, labels=("study",))
+Number = Callable[[Figures], float | None]
+
+
+def _of_gain(number: Callable[[Gain], float]) -> Number:
+    return lambda study: None if study.gain is None else number(study.gain)
+
+
+def _violation_rate(study: Figures) -> float | None:
+    return None if study.summary.violations is None else study.summary.violations.rate
+
+
+PER_STUDY: tuple[tuple[type[CounterMetricFamily] | type[GaugeMetricFamily], str, str, Number], ...] = (
+    (CounterMetricFamily, "asked", "Trials asked for.", lambda study: study.summary.asked),
+    (CounterMetricFamily, "told", "Observations told.", lambda study: study.summary.told),
+    (CounterMetricFamily, "failed", "Evaluations that failed.", lambda study: study.summary.failed),
+    (CounterMetricFamily, "abandoned", "Evaluations that were called off.", lambda study: study.summary.abandoned),
+    (CounterMetricFamily, "removed", "Observations removed as stale.", lambda study: study.summary.removed),
+    (GaugeMetricFamily, "active", "Observations that the model sees.", lambda study: study.summary.active),
+    (GaugeMetricFamily, "last_told_timestamp_seconds", "When it was last told.", lambda study: study.last_told),
+    (GaugeMetricFamily, "timescale_seconds", "l_T, as last fitted.", lambda study: study.timescale),
+    (GaugeMetricFamily, "gain", "Gain over the baseline; positive is better.", _of_gain(lambda gain: gain.mean)),
+    (GaugeMetricFamily, "gain_low", "Lower end of its 95 % interval.", _of_gain(lambda gain: gain.low)),
+    (GaugeMetricFamily, "gain_high", "Upper end of its 95 % interval.", _of_gain(lambda gain: gain.high)),
+    (GaugeMetricFamily, "violation_rate", "Share of the asks that broke a constraint.", _violation_rate),
+)

@@ -9,6 +9,7 @@ from ebbtide import wire
 from ebbtide.errors import ObservationError, ParameterError
 from ebbtide.service import schemas
 from ebbtide.service.errors import CONFLICT, ERRORS, UNKNOWN
+from ebbtide.service.metrics import Metrics
 from ebbtide.service.middleware import Limits
 from ebbtide.service.problems import STUDY
 from ebbtide.service.studies import Studies
@@ -16,7 +17,7 @@ from ebbtide.space import Space
 from ebbtide.study.definition import define
 
 
-def write_routes(studies: Studies, limits: Limits) -> APIRouter:
+def write_routes(studies: Studies, limits: Limits, metrics: Metrics) -> APIRouter:
     routes = APIRouter(prefix="/studies", tags=["studies"], responses=ERRORS)
 
     @routes.post("", status_code=201, response_model=schemas.Study, responses=CONFLICT, summary="Create a study")
@@ -40,13 +41,11 @@ def write_routes(studies: Studies, limits: Limits) -> APIRouter:
     )
     async def ask(name: str, body: schemas.AskFor | None = None) -> Response:
         n, lease, context = (None, None, None) if body is None else (body.n, body.lease, body.context)
-        if n is None:
-            (trial,) = await studies.ask(name, lease, context)
-            return JSONResponse(wire.trial(trial))
-        if n > limits.trials:
+        if n is not None and n > limits.trials:
             raise ObservationError(f"n={n}: this service gives at most {limits.trials} trials at once")
-        trials = await studies.ask(name, lease, context, n)
-        return JSONResponse({"trials": [wire.trial(trial) for trial in trials]})
+        with metrics.ask_seconds.time():
+            trials = [wire.trial(trial) for trial in await studies.ask(name, lease, context, n or 1)]
+        return JSONResponse(trials[0] if n is None else {"trials": trials})
 
     @routes.post("/{name}/tell", response_model=schemas.Told, responses=UNKNOWN | CONFLICT, summary="What was measured")
     async def tell(
@@ -61,7 +60,8 @@ def write_routes(studies: Studies, limits: Limits) -> APIRouter:
         trial = str(body.id) if body.params is None else body.params
         outcome: dict[str, Any] = {"value": body.value, "failed": body.failed, "abandoned": body.abandoned}
         outcome |= {"context": body.context, "constraints": body.constraints}
-        await studies.tell(name, trial, outcome, body.time, body.idempotency_key or key)
+        with metrics.tell_seconds.time():
+            await studies.tell(name, trial, outcome, body.time, body.idempotency_key or key)
         return JSONResponse({"told": True})
 
     @routes.get(

@@ -28,6 +28,13 @@ COUNTS = """
         (SELECT count(*) FROM removals WHERE study = :study),
         (SELECT reading FROM tells WHERE study = :study ORDER BY line DESC LIMIT 1)
 """  # without INDEXED BY, SQLite would look at every line
+NEWEST = """
+    SELECT study FROM (
+        SELECT study, created, (SELECT reading FROM tells WHERE study = s.study ORDER BY line DESC LIMIT 1) AS last
+        FROM studies s
+    )
+    ORDER BY max(coalesce(last, created), created) DESC, study DESC LIMIT ?
+"""  # by the creation, if the study's own clock has read less
 
 
 @dataclass(frozen=True)
@@ -144,11 +151,14 @@ class Storage:
         """The number of each study, in the order of the names."""
         return [study for (study,) in self.database.rows("SELECT study FROM studies ORDER BY name")]
 
-    def overview(self) -> tuple[list[Summary], list[Damaged]]:
-        """All studies: those that can be read, and the others."""
+    def overview(self, newest: int | None = None) -> tuple[list[Summary], list[Damaged]]:
+        """All studies: those that can be read, and the others; or only the `newest`, by their last tell."""
         summaries, damaged = [], []
         with self.database.reading():
+            chosen = None if newest is None else {study for (study,) in self.database.rows(NEWEST, (newest,))}
             for study, name in zip(self.numbers(), self.names(), strict=True):
+                if chosen is not None and study not in chosen:
+                    continue
                 try:
                     summaries.append(self._summary(study))
                 except DamagedError as error:
