@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 unexport PYTHONDONTWRITEBYTECODE# the tests start hundreds of processes: none should have to compile the package again
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick lint format test coverage test-slow test-minimum test-python test-browser test-integrations \
+.PHONY: help demo quick lint format test coverage test-slow test-minimum test-python test-browser test-operations test-integrations \
   docs dist chaos fuzz hostile perf perf-botorch perf-optuna perf-long perf-field perf-variants perf-inference \
   perf-values perf-caution perf-sparse perf-world perf-pace perf-service perf-worst perf-first-ask perf-resume perf-unread perf-dashboard \
   perf-live test-systems soak clean
@@ -59,6 +59,9 @@ test-python: .venv-$(notdir $(PY))/.installed ## the test suite with another Pyt
 
 test-browser: .venv/.browser ## the dashboard in Chromium; screenshots in out/screenshots
 	$(BIN)/pytest tests/browser
+
+test-operations: .venv/.operations ## the systemd units, the alerts and Grafana's dashboard; it installs Debian's systemd and Prometheus
+	$(BIN)/pytest tests/operations
 
 test-integrations: .venv-integrations/.installed ## BoTorch and Optuna, in an environment of their own
 	.venv-integrations/bin/pytest tests/integrations -W ignore -W error::ebbtide.errors.EbbtideWarning
@@ -160,6 +163,10 @@ clean: ## remove the environments, out, dist and the caches
 .venv/.browser: .venv/.installed
 	command -v chromium || (apt-get update && apt-get install --yes --no-install-recommends chromium fonts-dejavu-core)
 	$(BIN)/pip install --quiet --editable '.[browser]'
+	touch $@
+
+.venv/.operations: .venv/.installed
+	command -v systemd-analyze && command -v promtool || (apt-get update && apt-get install --yes --no-install-recommends systemd prometheus)
 	touch $@
 
 .venv/.systems: .venv/.installed

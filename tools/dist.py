@@ -33,6 +33,7 @@ IN_WHEEL = (
 IN_SDIST = (
     "Makefile",
     "CITATION.cff",
+    "deploy/systemd/ebbtide.service",
     "docs/index.md",
     "examples/demo.py",
     "tests/conftest.py",
