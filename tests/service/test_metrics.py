@@ -1,6 +1,8 @@
 """What `/metrics` says of each study, of the asks and of the file."""
 
+import re
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 from helpers.direct import running
@@ -113,6 +115,14 @@ def test_asks_and_tells_are_timed(direct):
     for verb in ("ask", "tell"):
         assert found[f"ebbtide_{verb}_seconds_count", None] == before[f"ebbtide_{verb}_seconds_count", None] + 3.0
     assert found["ebbtide_oldest_ask_seconds", None] == 0.0
+
+
+def test_the_guide_has_every_metric(direct):
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+    documented = re.findall(r"`(ebbtide_[a-z_]+)`", "".join(re.findall(r"^\| `ebbtide_.*$", page, re.MULTILINE)))
+    families = text_string_to_metric_families(direct.call("GET", "/metrics").body.decode())
+    exported = [family.name + ("_total" if family.type == "counter" else "") for family in families]
+    assert sorted(documented) == sorted(exported)
 
 
 # --- a scrape costs little --------------------------------------------------------------------------------------------
