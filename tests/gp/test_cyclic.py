@@ -9,9 +9,10 @@ from scipy.stats import multivariate_normal
 import ebbtide as eb
 from ebbtide.gp.convolutions import temporal_convolution
 from ebbtide.gp.criterion import relevance
+from ebbtide.gp.hyperparameters import Families, Hyperparameters
 from ebbtide.gp.inference import TimeLimits, fit, weak_prior
 from ebbtide.gp.kernels import Cycle, Cyclic, Matern, SpaceTimeKernel
-from ebbtide.gp.likelihood import Families, Hyperparameters, Likelihood
+from ebbtide.gp.likelihood import Likelihood
 from ebbtide.gp.posterior import condition
 
 pytestmark = pytest.mark.usefixtures("one_thread")

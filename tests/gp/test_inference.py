@@ -6,8 +6,9 @@ from scipy.optimize import minimize
 import ebbtide as eb
 from ebbtide.errors import NumericalError
 from ebbtide.gp import inference
+from ebbtide.gp.hyperparameters import Families, Hyperparameters
 from ebbtide.gp.inference import TimeLimits, ascend, fit, weak_prior
-from ebbtide.gp.likelihood import Families, Hyperparameters, Likelihood
+from ebbtide.gp.likelihood import Likelihood
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

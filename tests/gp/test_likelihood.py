@@ -4,7 +4,8 @@ from helpers.drifting import observations
 from scipy.stats import multivariate_normal
 
 import ebbtide as eb
-from ebbtide.gp.likelihood import Families, Hyperparameters, Likelihood
+from ebbtide.gp.hyperparameters import Families, Hyperparameters
+from ebbtide.gp.likelihood import Likelihood
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

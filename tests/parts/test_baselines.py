@@ -9,7 +9,8 @@ import pytest
 from helpers.drifting import UNIT_SQUARE, drive, moving_bump, observations, product_kernel, view_of
 
 import ebbtide as eb
-from ebbtide.gp.likelihood import Families, Likelihood
+from ebbtide.gp.hyperparameters import Families
+from ebbtide.gp.likelihood import Likelihood
 from ebbtide.gp.posterior import condition
 from ebbtide.parts.acquisition import Context
 from ebbtide.parts.maximization import maximize_over

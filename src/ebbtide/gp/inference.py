@@ -18,7 +18,8 @@ import numpy as np
 
 from ebbtide.errors import FitWarning, NumericalError
 from ebbtide.gp.arrays import Array
-from ebbtide.gp.likelihood import Evaluation, Families, Hyperparameters, Likelihood
+from ebbtide.gp.hyperparameters import Families, Hyperparameters
+from ebbtide.gp.likelihood import Evaluation, Likelihood
 from ebbtide.gp.posterior import Posterior, condition
 from ebbtide.guards import Guard
 

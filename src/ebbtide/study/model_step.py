@@ -12,8 +12,8 @@ import numpy as np
 
 from ebbtide.errors import ClockWarning, ConfigurationError, EbbtideWarning
 from ebbtide.gp.arrays import Array, Rows
+from ebbtide.gp.hyperparameters import Hyperparameters
 from ebbtide.gp.inference import MIN_ROWS, Fit, fit
-from ebbtide.gp.likelihood import Hyperparameters
 from ebbtide.gp.mean import weighted_mean
 from ebbtide.gp.posterior import Interval, Moment, Posterior, condition
 from ebbtide.gp.standardization import Standardization, chosen_power, is_positive

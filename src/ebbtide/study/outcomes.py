@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ebbtide.gp.arrays import Array, Rows
+from ebbtide.gp.hyperparameters import Hyperparameters
 from ebbtide.gp.inference import MIN_ROWS, fit
-from ebbtide.gp.likelihood import Hyperparameters
 from ebbtide.gp.posterior import Posterior, condition
 from ebbtide.parts.feasibility import Feasibility, calibrated, first_level
 from ebbtide.study.knowledge import Knowledge

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ebbtide.gp.arrays import Mask
-from ebbtide.gp.likelihood import Hyperparameters
+from ebbtide.gp.hyperparameters import Hyperparameters
 from ebbtide.records import Model, Observation, Trial, Violations, copied
 from ebbtide.study.active import Dataset
 from ebbtide.study.advice import advice

@@ -12,7 +12,7 @@ from typing import Any, get_args
 from ebbtide.checks import as_finite, is_text, is_whole
 from ebbtide.clock import LARGEST_TIME
 from ebbtide.errors import EbbtideError
-from ebbtide.gp.likelihood import Hyperparameters
+from ebbtide.gp.hyperparameters import Hyperparameters
 from ebbtide.guards import MEANING
 from ebbtide.parts.staleness import EventTriggeredReset, PeriodicReset, WassersteinBudget
 from ebbtide.parts.timing import WithinHorizon

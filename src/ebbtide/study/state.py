@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ebbtide.gp.arrays import Array
-from ebbtide.gp.likelihood import Hyperparameters
+from ebbtide.gp.hyperparameters import Hyperparameters
 from ebbtide.gp.standardization import Standardization
 from ebbtide.study import contexts
 

@@ -9,7 +9,7 @@ import numpy as np
 from ebbtide.checks import as_finite, is_whole
 from ebbtide.errors import ConfigurationError
 from ebbtide.gp.arrays import Array, Rows
-from ebbtide.gp.likelihood import Hyperparameters
+from ebbtide.gp.hyperparameters import Hyperparameters
 from ebbtide.gp.standardization import Standardization
 from ebbtide.guards import Guard
 from ebbtide.parts.staleness import Verdict
