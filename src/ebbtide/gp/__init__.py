@@ -1,8 +1,9 @@
 """Gaussian processes in space and time: kernels, posterior, likelihood, inference, and the Wasserstein criterion.
 
 Reading order: `arrays`; `linalg`, `quasirandom` and `standardization`; `kernels`; `hyperparameters`; `posterior`,
-`convolutions` and `pairs`; `likelihood`; `inference` and `criterion`. Outside this package they import only
-`ebbtide.errors` and `ebbtide.guards`, so they can be used without the rest of ebbtide:
+`convolutions` and `pairs`; `likelihood`; `inference` and `criterion`; `fading`, `carried`, `carried_exact` and
+`incremental`. Outside this package they import only `ebbtide.errors` and `ebbtide.guards`, so they can be used without
+the rest of ebbtide:
 
 >>> import numpy as np
 >>> from ebbtide.gp.criterion import criterion_of

@@ -51,18 +51,14 @@ def spatial_convolution(kernel: Stationary, X: Array) -> Convolution | None:
 @spatial_convolution.register
 def _(kernel: SquaredExponential, X: Array) -> Convolution:
     """π^{d/2} ∏l · exp(−ρ²/4) (Table 3)."""
-    rho = kernel.scaled_distance(X)
-    return Convolution(
-        symmetric(np.exp(-0.25 * rho * rho), 1.0, len(X)),
-        0.5 * X.shape[1] * math.log(math.pi) + _log_volume(kernel, X),
-    )
+    values = overlap(kernel, kernel.scaled_distance(X), X.shape[1])
+    return Convolution(symmetric(values, 1.0, len(X)), 0.5 * X.shape[1] * math.log(math.pi) + _log_volume(kernel, X))
 
 
 @spatial_convolution.register
 def _(kernel: Matern, X: Array) -> Convolution:
     """c s^{−d} z^A K_A(z), A = 2ν + d/2 (Table 3): the Matérn of smoothness A, up to its value at 0."""
     d, nu = X.shape[1], kernel.nu
-    z = kernel.rate * kernel.scaled_distance(X)
     order = 2.0 * nu + 0.5 * d
     log_at_zero = (
         0.5 * d * math.log(math.pi)
@@ -71,9 +67,18 @@ def _(kernel: Matern, X: Array) -> Convolution:
         - math.lgamma(2.0 * nu + d)
         + d * math.log(2.0 / kernel.rate)
     )
+    values = overlap(kernel, kernel.scaled_distance(X), d)
+    return Convolution(symmetric(values, 1.0, len(X)), log_at_zero + _log_volume(kernel, X))
+
+
+def overlap(kernel: SquaredExponential | Matern, rho: Array, d: int) -> Array:
+    """The convolution in d dimensions as a function of the scaled distance; 1 at 0."""
+    if isinstance(kernel, SquaredExponential):
+        return np.exp(-0.25 * rho * rho)
+    z = kernel.rate * rho
     for block in blocks(len(z)):
-        z[block] = matern_correlation(order, z[block])
-    return Convolution(symmetric(z, 1.0, len(X)), log_at_zero + _log_volume(kernel, X))
+        z[block] = matern_correlation(2.0 * kernel.nu + 0.5 * d, z[block])
+    return z
 
 
 def _log_volume(kernel: Stationary, X: Array) -> float:
@@ -170,7 +175,7 @@ def _(kernel: Matern, ages: Array) -> Convolution:
     """Gauss–Laguerre with p+1 nodes is exact: the integrand is e^{−2wv} times a polynomial of degree 2p."""
     p = round(kernel.nu - 0.5)
     rate = kernel.rate / float(np.asarray(kernel.lengthscale))
-    nodes, weights = _laguerre(p + 1)
+    nodes, weights = laguerre(p + 1)
     scaled = rate * ages
     newest = scaled.min()
     phi = polynomial(matern_coefficients(p), scaled[:, None] + 0.5 * nodes)
@@ -195,7 +200,7 @@ def _(kernel: Cyclic, ages: Array) -> Convolution | None:
     weight, rate, frequency = np.array(parts).T[:, :, None]
     fading = np.exp(-rate * ages + slowest * newest + 1j * frequency * ages)
     psi = np.concatenate([fading * (rate * ages) ** a for a in range(p + 1)])
-    courses = np.concatenate([weight * _moments(p, a) * rate ** np.arange(p + 1) for a in range(p + 1)])
+    courses = np.concatenate([weight * moments(p, a) * rate ** np.arange(p + 1) for a in range(p + 1)])
     gram = _overlaps(np.tile((rate - 1j * frequency)[:, 0], p + 1), courses)
     matrix = (psi.T @ gram @ psi.conj()).real
     matrix = 0.5 * (matrix + matrix.T)
@@ -215,7 +220,7 @@ def _exponentials(kernel: Cyclic, fading: float) -> list[tuple[float, float, flo
     return parts
 
 
-def _moments(p: int, a: int) -> Array:
+def moments(p: int, a: int) -> Array:
     """c_{a+m} binom(a+m, a) for m = 0 … p−a, and zeros: the polynomial in s that goes with (ωu)^a."""
     moments = np.zeros(p + 1)
     moments[: p + 1 - a] = [c * math.comb(k, a) for k, c in enumerate(matern_coefficients(p)) if k >= a]
@@ -232,7 +237,7 @@ def _overlaps(rates: np.ndarray[Any, np.dtype[np.complex128]], courses: Array) -
 
 
 @lru_cache
-def _laguerre(n: int) -> tuple[Array, Array]:
+def laguerre(n: int) -> tuple[Array, Array]:
     return np.polynomial.laguerre.laggauss(n)
 
 
@@ -256,7 +261,7 @@ def decaying_future(kernel: Stationary) -> TimeNodes:
         count, rate = 16, 2.5 / scale
     else:
         count, rate = 8, 2.0 * getattr(kernel, "rate", 1.0) / scale
-    nodes, weights = _laguerre(count)
+    nodes, weights = laguerre(count)
     return TimeNodes(nodes / rate, weights * np.exp(nodes) / rate)
 
 

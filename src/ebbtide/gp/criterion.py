@@ -116,23 +116,25 @@ class Bound(Criterion):
         self.q = self.q - 2.0 * r * p + r * r * q_row
 
 
-class Exact(Criterion):
+class Integrated(Criterion):
     """The criterion itself, by quadrature on the box: neither of the paper's two bounds, any kernel.
 
     W²ᵢ = Σ_m ω_m [(αᵢ vᵢ/Pᵢᵢ)² + (√(σ² + vᵢ²/Pᵢᵢ) − σ)²]        W²_∅ = Σ_m ω_m [μ² + (√k − σ)²]
 
     Differences of roots are written as δ/(√a + √b), which avoids cancellation when the observations are stale.
-    The columns of Φ include √ω_m, so k(z_m, z_m), σ² and μ include ω_m, ω_m and √ω_m. Φ may be divided by `fade`, the
-    decay of the newest observation, so that squares of v do not underflow; the ratio is the same.
+    v and μ include √ω_m, and k(z_m, z_m) and σ² include ω_m. All that comes from the kernel may be divided by `fade`,
+    the decay of the newest observation, so that squares of v do not underflow; the ratio is the same.
     """
 
-    def __init__(self, P: Array, alpha: Array, phi: Array, prior: Array, fade: float) -> None:
-        super().__init__(P, alpha)
-        self.phi, self.prior, self.fade = phi, prior, fade
-        V = P @ phi
-        self.q = np.einsum("im,im->i", V, V)
-        self.mean = alpha @ phi
-        self.explained = np.einsum("im,im->m", phi, V)
+    prior: Array  # k(z_m, z_m)
+    fade: float
+    q: Array  # Σ_m vᵢ²
+    mean: Array  # μ
+    explained: Array  # k(z_m, z_m) − σ²
+
+    @abstractmethod
+    def _effects(self, rows: Rows) -> Array:
+        """v of the given observations, at all nodes."""
 
     def squared_distances(self) -> tuple[Array, float]:
         losses = np.full(len(self.alpha), np.inf)
@@ -166,7 +168,7 @@ class Exact(Criterion):
     def _deviation_losses(self, rows: Rows) -> Array:
         """Σ (δ/(√(σ²+δ) + σ))² with δ = vᵢ²/Pᵢᵢ, for the given observations."""
         variance = self._variance()
-        delta = self.P[rows] @ self.phi
+        delta = self._effects(rows)
         delta *= delta
         delta /= self.precision[rows, None]
         roots = self.fade**2 * delta
@@ -181,6 +183,21 @@ class Exact(Criterion):
         explained = np.maximum(self.explained, 0.0)
         to_prior = self.fade * explained / (np.sqrt(self.prior) + np.sqrt(self._variance()))
         return float(self.mean @ self.mean + to_prior @ to_prior)
+
+
+class Exact(Integrated):
+    """The criterion itself for any kernel: Φ has the kernel at the nodes, times √ω_m, divided by `fade`."""
+
+    def __init__(self, P: Array, alpha: Array, phi: Array, prior: Array, fade: float) -> None:
+        super().__init__(P, alpha)
+        self.phi, self.prior, self.fade = phi, prior, fade
+        V = P @ phi
+        self.q = np.einsum("im,im->i", V, V)
+        self.mean = alpha @ phi
+        self.explained = np.einsum("im,im->m", phi, V)
+
+    def _effects(self, rows: Rows) -> Array:
+        return self.P[rows] @ self.phi
 
     def _forget(self, row: int, column: Array, precision: float, residual: float) -> None:
         v = column @ self.phi

@@ -76,6 +76,21 @@ def downdate(inverse: Array, row: int) -> None:
     inverse[:, row] = 0.0
 
 
+def resized(array: Array, shape: tuple[int, ...]) -> Array:
+    """The array with more room: in its first corner of a larger one, which is zero elsewhere."""
+    larger = np.zeros(shape)
+    larger[tuple(map(slice, array.shape))] = array
+    return larger
+
+
+def vacate(squares: Array, hole: int, last: int) -> None:
+    """Move the last row and column of symmetric matrices (…, n, n) into a hole; zeros are left behind."""
+    row = squares[..., last, :].copy()
+    row[..., hole] = row[..., last]
+    squares[..., hole, :] = squares[..., :, hole] = row
+    squares[..., last, :] = squares[..., :, last] = 0.0
+
+
 def symmetric(pairs: Array, diagonal: float, n: int) -> Array:
     """The n×n symmetric matrix with the given pairs above the diagonal (in SciPy's condensed order)."""
     matrix: Array = squareform(pairs, checks=False) if n > 1 else np.zeros((n, n))

@@ -1,0 +1,184 @@
+"""A Gaussian process whose observations come and go in O(n²) each, while its hyperparameters are held.
+
+| symbol | meaning                                                      | shape     |
+|--------|--------------------------------------------------------------|-----------|
+| Δ, P   | covariance of the observations with noise, and its inverse   | (n, n)    |
+| k, κ   | covariances of a new row with the others, and its own        | (n,)      |
+| w      | what a change of one row comes down to                       | (n,)      |
+| K_a    | ∂Δ/∂θ_a for the parameters between the scale and the noise   | (a, n, n) |
+
+A row comes:   u = Pk,   s = κ − kᵀu,   w = (u, −1)/√s,   P′ = (P ⊕ 0) + w wᵀ
+A row j goes:  w = P₍:,j₎/√Pⱼⱼ,                             P′ = P − w wᵀ, without row j
+
+α = Pz is not carried: it is one product, for values that may be standardised anew at any time. Neither are the traces
+of the likelihood's gradient, tr(PK_a) = Σ P∘K_a.
+
+Rows are in no particular order, so that a row that goes leaves no gap: the last one takes its place. Arrays have room
+for more rows than there are; the rest is zero.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.linalg import blas
+
+from ebbtide.errors import NumericalError
+from ebbtide.gp.arrays import Array, Rows
+from ebbtide.gp.carried import Carried, CarriedBound, Leaving, Removal
+from ebbtide.gp.carried_exact import CarriedExact
+from ebbtide.gp.criterion import CriterionMethod
+from ebbtide.gp.kernels import Matern, SquaredExponential
+from ebbtide.gp.likelihood import Evaluation
+from ebbtide.gp.linalg import resized, symmetric, vacate
+from ebbtide.gp.pairs import Pairs
+from ebbtide.gp.posterior import Posterior
+
+SMOOTHEST = 2.5  # Matérn in time whose criterion is carried: the pairs of features grow as the square of the order
+ROOM = 16  # rows, or an eighth of those that there are
+
+
+class Incremental:
+    """A process that gains and loses observations. Each has a label, by which its row can be found."""
+
+    def __init__(self, evaluation: Evaluation, labels: Rows, method: CriterionMethod | None = None) -> None:
+        """`method` is the form of the criterion to carry along, if the kernel allows it."""
+        data = evaluation.likelihood
+        self.families, self.theta = data.families, evaluation.theta
+        self.kernel = evaluation.hyperparameters.kernel(*data.families)
+        self.noise = evaluation.noise
+        self.n = n = len(data.t)
+        room = (n + max(ROOM, n // 8),)
+        self._X, self._t = resized(data.X, (*room, data.X.shape[1])), resized(data.t, room)
+        self._labels = np.zeros(room, dtype=np.intp)
+        self._labels[:n] = labels
+        self._P, self._delta = resized(evaluation.P, 2 * room), np.zeros(2 * room)
+        self._delta[:n, :n] = symmetric(evaluation.covariances.values, evaluation.scale + evaluation.noise, n)
+        slopes = evaluation.covariances.derivatives()
+        self._K = np.zeros((len(slopes), *room, *room))
+        for K, pairs in zip(self._K, slopes, strict=True):
+            K[:n, :n] = symmetric(pairs, 0.0, n)
+        self.carried = None if method is None else _carried(self, method, *room)
+
+    def __len__(self) -> int:
+        return self.n
+
+    @property
+    def X(self) -> Array:
+        return self._X[: self.n]
+
+    @property
+    def t(self) -> Array:
+        return self._t[: self.n]
+
+    @property
+    def labels(self) -> Rows:
+        return self._labels[: self.n]
+
+    @property
+    def P(self) -> Array:
+        return self._P[: self.n, : self.n]
+
+    @property
+    def delta(self) -> Array:
+        return self._delta[: self.n, : self.n]
+
+    def posterior(self, z: Array) -> Posterior:
+        """The process given values of its observations. It shares their arrays: use it before they change."""
+        return Posterior(self.kernel, self.noise, self.X, self.t, self.P, self.P @ z)
+
+    def derivatives(self, z: Array) -> tuple[Array, Array]:
+        """The gradient of the log likelihood of values, and its average information (see likelihood.py)."""
+        n, alpha = self.n, self.P @ z
+        traces = [n, *(self._K.reshape(len(self._K), -1) @ self._P.ravel()), self.noise * float(np.trace(self._P))]
+        # ∂Δ/∂log λ is Δ itself, and Δα = z.
+        K_alpha = np.column_stack([z, *(K[:n, :n] @ alpha for K in self._K), self.noise * alpha])
+        return 0.5 * (K_alpha.T @ alpha - traces), 0.5 * K_alpha.T @ (self.P @ K_alpha)
+
+    # --- rows come and go -----------------------------------------------------------------------------------------
+
+    def add(self, x: Array, t: float, label: int) -> None:
+        """Add an observation."""
+        if self.n == len(self._t):
+            self._resize(self.n + max(ROOM, self.n // 8))
+        n = self.n
+        self._X[n], self._t[n], self._labels[n] = x, t, label
+        X, times = self._X[: n + 1], self._t[: n + 1]
+        covariances = Pairs.with_last(self.families, X, times).at(self.theta)
+        k = covariances.values
+        u = self.P @ k
+        u += self.P @ (k - self.delta @ u)  # with little noise, s would have few digits without this refinement
+        kappa = covariances.scale + self.noise
+        s = kappa - float(k @ u)
+        if not s > 0.5 * self.noise:  # it is the variance of a new value, noise included
+            raise NumericalError("an observation has a negative variance: P is no longer an inverse")
+        w = np.append(u, -1.0) / math.sqrt(s)
+        if self.carried is not None:
+            self.carried.extend(X, times, w, self._P[: n + 1, : n + 1])
+        self._change(1.0, w[None])
+        self._delta[n, :n] = self._delta[:n, n] = k
+        self._delta[n, n] = kappa
+        self._K[:, n, :n] = self._K[:, :n, n] = covariances.derivatives()
+        self.n += 1
+
+    def criterion(self, z: Array, now: float) -> Leaving | None:
+        """The criterion at a time, if it is carried; rows that leave it stay here until `remove`."""
+        present = max(now, float(self.t.max()))
+        return None if self.carried is None else self.carried.leaving(self.P, self.P @ z, present)
+
+    def remove(self, rows: Sequence[int], left: Leaving | None = None) -> None:
+        """Remove observations, one after the other; from `left` they have already gone."""
+        if left is None and self.carried is not None:
+            left = self.carried.leaving(self.P, np.zeros(self.n), float(self.t.max()))
+            for row in rows:
+                left.remove(row)
+        removal = Removal.of(self.P, rows) if left is None else left.removal
+        if left is not None and self.carried is not None:
+            self.carried.adopt(left)
+        self._change(-1.0, removal.W)
+        for hole in sorted(removal.rows, reverse=True):
+            self._vacate(hole)
+
+    def _vacate(self, hole: int) -> None:
+        """The last row takes the place of one that has gone."""
+        self.n -= 1
+        for squares in (self._P, self._delta, self._K):
+            vacate(squares, hole, self.n)
+        for column in (self._X, self._t, self._labels):
+            column[hole] = column[self.n]
+        if self.carried is not None:
+            self.carried.vacate(hole, self.n)
+
+    def _change(self, sign: float, W: Array) -> None:
+        """P ← P ± WᵀW, in place: P is symmetric, so its transpose is itself in Fortran's order."""
+        padded = resized(W, (len(W), len(self._P))).T
+        blas.dgemm(sign, padded, padded, beta=1.0, c=self._P.T, trans_b=1, overwrite_c=1)
+
+    def _resize(self, capacity: int) -> None:
+        self._X, self._t = resized(self._X, (capacity, self._X.shape[1])), resized(self._t, (capacity,))
+        self._labels = np.append(self._labels, np.zeros(capacity - len(self._labels), dtype=np.intp))
+        self._P, self._delta = (resized(square, (capacity, capacity)) for square in (self._P, self._delta))
+        self._K = resized(self._K, (len(self._K), capacity, capacity))
+        if self.carried is not None:
+            self.carried.resize(capacity)
+
+    # --- honesty --------------------------------------------------------------------------------------------------
+
+    def drift(self, row: int = -1) -> float:
+        """How far P is from an inverse, by one row: the largest entry of PΔ₍:,row₎ − e."""
+        product = self.P @ self.delta[:, row]
+        product[row] -= 1.0
+        return float(np.abs(product).max())
+
+
+def _carried(model: Incremental, method: CriterionMethod, capacity: int) -> Carried[Any] | None:
+    """The parts of the criterion, if its kernels have the form that can be carried."""
+    kernel = model.kernel
+    if kernel.context is not None or not isinstance(kernel.temporal, Matern) or kernel.temporal.nu > SMOOTHEST:
+        return None
+    if method == "exact":
+        return CarriedExact(kernel, kernel.temporal, model.X, model.t, model.P, capacity)
+    if not isinstance(kernel.spatial, SquaredExponential | Matern):
+        return None
+    return CarriedBound(kernel.spatial, kernel.temporal, model.X, model.t, model.P, capacity)
