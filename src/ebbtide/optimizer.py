@@ -307,10 +307,24 @@ class Optimizer(StudyReads, Asking):
         completed.warn(stacklevel=3)
         return None if completed.context is None else self.definition.conditions.encode(completed.context)
 
-    def relevance(self) -> Array:
-        """How much each active observation still matters to predictions from now on, in the dataset's order."""
+    def relevance(self, time: float | None = None) -> Array:
+        """How much each active observation matters to predictions from now on, in the dataset's order.
+
+        With a later `time`: how much it will matter then, if nothing is measured meanwhile.
+        """
+        moment = None if time is None else tells.finite_time(time)
         self._catch_up()
-        return self._engine.relevance(self._read_clock())
+        return self._engine.relevance(self._read_clock(), moment)
+
+    def departures(self) -> Array | None:
+        """When each active observation is expected to be removed, if nothing is measured meanwhile.
+
+        Times by the clock, in the dataset's order; infinite if it stays for longer than one l_T. None if the algorithm
+        does not remove observations by a budget that grows with time, or if its kernel in time is no Matérn (or has
+        cycles), or if there is a context.
+        """
+        self._catch_up()
+        return self._engine.departures(self._read_clock())
 
     # --- a ready-made loop --------------------------------------------------------------------------------
 

@@ -58,7 +58,7 @@ def check_view(view):
         assert len(shown[key]) == len(shown["value"]) > 1
         assert {len(row) for row in shown[key]} == {len(shown["column"])}
     if model["relevance"] is not None:
-        assert len({len(model["relevance"][key]) for key in ("line", "time", "score")}) == 1
+        assert len({len(model["relevance"][key]) for key in ("line", "time", "score", "leaves")}) == 1
 
 
 @pytest.mark.parametrize("parameter", [None, "x", "k"])
@@ -73,6 +73,10 @@ def test_a_view_shows_what_the_optimizer_would_answer(story, views, parameter, t
         assert model["relevance"]["line"] == story.active
         assert model["relevance"]["time"] == opt.dataset.t.tolist()
         np.testing.assert_allclose(model["relevance"]["score"], opt.relevance(), rtol=1e-5)
+        expected = opt.departures()
+        if expected is not None:
+            leaves = [np.inf if time is None else time for time in model["relevance"]["leaves"]]
+            np.testing.assert_allclose(leaves, expected)
         assert model["guards"] == opt.guards
 
         times = model["prediction"]["time"]

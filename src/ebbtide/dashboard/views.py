@@ -233,11 +233,16 @@ def _times(excerpt: Excerpt, now: float) -> Array:
 
 
 def _relevance(followed: FollowedStudy, active: Mapping[int, Observation], now: float) -> dict[str, Any] | None:
-    """How much each active observation still matters; None if the model has no kernel in time."""
+    """How much each active observation still matters, and when it is expected to be removed, if that is foreseen; None
+    if the model has no kernel in time.
+    """
     engine = followed.engine
     if engine.algorithm.temporal is None:
         return None
     scores = engine.relevance(now) if active else np.empty(0)  # in the order of the lines
+    departures = engine.departures(now) if active else None
+    leaves = np.full(len(active), np.inf) if departures is None else departures
     return _observations(active, engine.space.parameters, engine.definition.conditions) | {
-        "score": short(scores.tolist())
+        "score": short(scores.tolist()),
+        "leaves": [time if np.isfinite(time) else None for time in leaves.tolist()],
     }

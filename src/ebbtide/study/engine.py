@@ -15,9 +15,12 @@ import numpy as np
 from ebbtide.clock import GRACE
 from ebbtide.errors import ConfigurationError, NothingKnownError
 from ebbtide.gp.arrays import Array
+from ebbtide.gp.incremental import Incremental
+from ebbtide.gp.likelihood import Likelihood
 from ebbtide.gp.linalg import one_blas_thread
 from ebbtide.gp.posterior import Posterior, condition
 from ebbtide.gp.quasirandom import sobol
+from ebbtide.parts.staleness import WassersteinBudget
 from ebbtide.records import Recommendation
 from ebbtide.space import Params
 from ebbtide.study.active import Checkpoint
@@ -125,8 +128,10 @@ class Engine(Knowledge):
             mean, std = (np.array(part) for part in zip(*columns, strict=True))
             return self._in_user_unit(mean, std)
 
-    def relevance(self, now: float) -> Array:
-        """How much each active observation still matters to predictions from now on, in the dataset's order."""
+    def relevance(self, now: float, time: float | None = None) -> Array:
+        """How much each active observation matters to predictions from now on, or from a later time on; in the
+        dataset's order.
+        """
         if self.algorithm.temporal is None:
             raise ConfigurationError(
                 "this algorithm has no temporal kernel, so no observation ever becomes stale; choose one that has"
@@ -136,8 +141,31 @@ class Engine(Knowledge):
         scores = np.zeros(len(self._active))
         scores[thinning.rows] = thinning.scores
         rows = rows[~self.outlying(rows)]  # an outlier does not matter to any prediction
-        scores[rows] = self.scores(rows, now)
+        scores[rows] = self.scores(rows, now if time is None else max(now, time))
         return scores
+
+    def departures(self, now: float) -> Array | None:
+        """When each active observation is expected to be removed, if nothing is measured meanwhile: infinite beyond one
+        l_T. In the dataset's order; None if the algorithm has no budget, or a kernel whose future has no closed form.
+        """
+        policy, thinning = self.algorithm.staleness, Step()  # never recorded: the rows that the next ask would trim
+        rows = self.thinned(thinning, np.arange(len(self._active)), now)
+        rows = rows[~self.outlying(rows)]
+        if not isinstance(policy, WassersteinBudget) or not self.axis.is_clock or not len(rows):
+            return None
+        data = self._active.dataset.take(rows)
+        z = self.sign * self.standardization.apply(data.y)
+        with one_blas_thread():
+            fitted = Likelihood(self.families, self.inputs(data), data.t, z)(self.hyper.to_vector())
+            criterion = Incremental(fitted, rows, policy.method).criterion(z, now)
+            if criterion is None:
+                return None
+            present, timescale = max(now, float(data.t.max())), self.span_of(self.hyper.timescale)
+            forecast = policy.forecast(criterion, self._state.policy, present, timescale)
+        departures = np.full(len(self._active), np.inf)
+        departures[thinning.rows] = present
+        departures[rows[list(forecast)]] = list(forecast.values())
+        return departures
 
     def posterior(self, now: float) -> Posterior:
         """The posterior given everything told; kept until the next ask or tell."""

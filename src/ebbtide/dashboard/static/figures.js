@@ -172,6 +172,8 @@ Ebbtide.figures = (() => {
       return { empty: "For this algorithm no observation is ever stale: it has no kernel in time." };
     if (!scores || !scores.line.length) return { empty: "Shown once the model has observations to score." };
     const colours = theme();
+    const leaving = (i) => (scores.leaves[i] === null ? "" : `, to be removed ${when(view, scores.leaves[i])}`),
+      soon = scores.leaves.filter((time) => time !== null).length;
     const positive = scores.score.filter((score) => score > 0),
       least = positive.length ? Math.min(...positive) : 1;
     const data = [
@@ -181,7 +183,9 @@ Ebbtide.figures = (() => {
         x: moments(view, scores.time),
         y: scores.score.map((score) => Math.max(score, least)),
         marker: dots(colours, colours.accent),
-        text: scores.line.map((_, i) => `relevance <b>${number(scores.score[i])}</b><br>${describe(view, i, scores)}`),
+        text: scores.line.map(
+          (_, i) => `relevance <b>${number(scores.score[i])}</b>${leaving(i)}<br>${describe(view, i, scores)}`,
+        ),
         customdata: scores.line,
         hoverinfo: "text",
       },
@@ -193,7 +197,7 @@ Ebbtide.figures = (() => {
       data,
       layout,
       label,
-      caption: `How far future predictions would move without each observation, relative to losing all of them. The lowest is removed first: the one measured ${when(view, scores.time[lowest])}.`,
+      caption: `How far future predictions would move without each observation, relative to losing all of them. The lowest is removed first: the one measured ${when(view, scores.time[lowest])}.${soon ? ` Without new values, ${count(soon)} would be removed within one timescale; point at one to see when.` : ""}`,
     };
   }
 

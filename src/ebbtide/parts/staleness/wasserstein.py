@@ -10,9 +10,12 @@ import numpy as np
 
 from ebbtide.checks import as_finite, is_whole
 from ebbtide.errors import ConfigurationError
+from ebbtide.gp.carried import Leaving
 from ebbtide.gp.criterion import Criterion, CriterionMethod, criterion_of
 from ebbtide.guards import Guard
 from ebbtide.parts.staleness.interface import PolicyState, Staleness, Verdict, View
+
+MOMENTS = 32  # of one l_T, at which a forecast looks
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,23 @@ class WassersteinBudget(Staleness):
         ]
         guards = tuple(guard for happened, guard in met if happened)
         return Verdict(rows, scores, {"log_budget": log_budget, "time": now, "timescale": timescale}, guards)
+
+    def forecast(self, criterion: Leaving, state: PolicyState, now: float, timescale: float) -> dict[int, float]:
+        """When each row is expected to go within one l_T, if nothing is measured meanwhile; the others are missing."""
+        (log_budget, _), left = self._grown(state, now), len(criterion.alpha)
+        when = {}
+        for moment in now + timescale * np.arange(MOMENTS) / MOMENTS:
+            criterion.at(moment)
+            while left > self.min_active:
+                row, score = criterion.least()
+                if log_budget <= log1p(score) and left <= self.max_active:
+                    break
+                criterion.remove(row)
+                log_budget = max(0.0, log_budget - log1p(score))
+                when[row] = float(moment)
+                left -= 1
+            log_budget += log1p(self.alpha) / MOMENTS
+        return when
 
     def sparing(self, verdict: Verdict, spared: Container[int]) -> Verdict:
         """The verdict without some rows, which others still need; what they would have cost is paid back.
