@@ -42,8 +42,7 @@ ROOM = 16  # rows, or an eighth of those that there are
 class Incremental:
     """A process that gains and loses observations. Each has a label, by which its row can be found."""
 
-    def __init__(self, evaluation: Evaluation, labels: Rows, method: CriterionMethod | None = None) -> None:
-        """`method` is the form of the criterion to carry along, if the kernel allows it."""
+    def __init__(self, evaluation: Evaluation, labels: Rows) -> None:
         data = evaluation.likelihood
         self.families, self.theta = data.families, evaluation.theta
         self.kernel = evaluation.hyperparameters.kernel(*data.families)
@@ -59,7 +58,7 @@ class Incremental:
         self._K = np.zeros((len(slopes), *room, *room))
         for K, pairs in zip(self._K, slopes, strict=True):
             K[:n, :n] = symmetric(pairs, 0.0, n)
-        self.carried = None if method is None else _carried(self, method, *room)
+        self.carried: Carried[Any] | None = None
 
     def __len__(self) -> int:
         return self.n
@@ -96,6 +95,16 @@ class Incremental:
         K_alpha = np.column_stack([z, *(K[:n, :n] @ alpha for K in self._K), self.noise * alpha])
         return 0.5 * (K_alpha.T @ alpha - traces), 0.5 * K_alpha.T @ (self.P @ K_alpha)
 
+    def carry(self, method: CriterionMethod) -> None:
+        """Carry along this form of the criterion from now on, if the kernel allows it."""
+        if self.carried is None:
+            self.carried = _carried(self, method, len(self._t))
+
+    def criterion(self, alpha: Array, now: float) -> Leaving | None:
+        """The criterion at a time, if it is carried; rows that are removed from it stay here."""
+        present = max(now, float(self.t.max()))
+        return None if self.carried is None else self.carried.leaving(self.P, alpha, present)
+
     # --- rows come and go -----------------------------------------------------------------------------------------
 
     def add(self, x: Array, t: float, label: int) -> None:
@@ -122,22 +131,18 @@ class Incremental:
         self._K[:, n, :n] = self._K[:, :n, n] = covariances.derivatives()
         self.n += 1
 
-    def criterion(self, z: Array, now: float) -> Leaving | None:
-        """The criterion at a time, if it is carried; rows that leave it stay here until `remove`."""
-        present = max(now, float(self.t.max()))
-        return None if self.carried is None else self.carried.leaving(self.P, self.P @ z, present)
-
-    def remove(self, rows: Sequence[int], left: Leaving | None = None) -> None:
-        """Remove observations, one after the other; from `left` they have already gone."""
-        if left is None and self.carried is not None:
+    def remove(self, rows: Sequence[int]) -> None:
+        """Remove observations, one after the other."""
+        if self.carried is None:
+            removal = Removal.of(self.P, rows)
+        else:
             left = self.carried.leaving(self.P, np.zeros(self.n), float(self.t.max()))
             for row in rows:
                 left.remove(row)
-        removal = Removal.of(self.P, rows) if left is None else left.removal
-        if left is not None and self.carried is not None:
             self.carried.adopt(left)
+            removal = left.removal
         self._change(-1.0, removal.W)
-        for hole in sorted(removal.rows, reverse=True):
+        for hole in sorted(rows, reverse=True):
             self._vacate(hole)
 
     def _vacate(self, hole: int) -> None:

@@ -157,7 +157,9 @@ class Engine(Knowledge):
         z = self.sign * self.standardization.apply(data.y)
         with one_blas_thread():
             fitted = Likelihood(self.families, self.inputs(data), data.t, z)(self.hyper.to_vector())
-            criterion = Incremental(fitted, rows, policy.method).criterion(z, now)
+            model = Incremental(fitted, rows)
+            model.carry(policy.method)
+            criterion = model.criterion(fitted.alpha, now)
             if criterion is None:
                 return None
             present, timescale = max(now, float(data.t.max())), self.span_of(self.hyper.timescale)
