@@ -12,6 +12,7 @@ Guard = Literal[
     "fit_fallback",
     "clock_went_back",
     "outlier",
+    "drift",
 ]
 
 # What happened, for a user who sees only the name.
@@ -32,6 +33,7 @@ MEANING: dict[Guard, str] = {
     "that are extremely large.",
     "clock_went_back": "The clock went back, and observations that are dated after it were set aside. Look at how the "
     "machine sets its clock.",
+    "drift": "Rounding errors had added up, so the model was made afresh. Nothing needs to be done.",
     "outlier": "Values that contradict everything around them were not modelled. If there are few, they are errors of "
     "measurement; if many, the system answers quite differently at times.",
 }

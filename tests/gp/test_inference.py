@@ -7,7 +7,8 @@ import ebbtide as eb
 from ebbtide.errors import NumericalError
 from ebbtide.gp import inference
 from ebbtide.gp.hyperparameters import Families, Hyperparameters
-from ebbtide.gp.inference import TimeLimits, ascend, fit, weak_prior
+from ebbtide.gp.incremental import Incremental
+from ebbtide.gp.inference import TOLERANCE, TimeLimits, ascend, elsewhere, fit, promise, weak_prior
 from ebbtide.gp.likelihood import Likelihood
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -15,6 +16,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 FAMILIES = Families(eb.Matern(2.5), eb.Matern(1.5))
 LIMITS = TimeLimits.of(interval=0.02, span=1.0)
 START = Hyperparameters(1.0, 0.5, 0.5, 0.05)
+PRIOR = weak_prior(ard=False, dim=2, limits=LIMITS, method="map")
 
 
 def from_the_prior(rng, n=80, hyper=None):
@@ -166,3 +168,26 @@ def test_last_rung_the_last_good_hyperparameters_with_a_warning(rng, monkeypatch
     assert found.hyper == START
     assert "fit_fallback" in found.guards
     assert np.isfinite(found.posterior.alpha).all()
+
+
+def test_the_promise_of_a_model_is_that_of_newtons_first_step(rng):
+    X, t, y = observations(rng, 40)
+    hyper = Hyperparameters(1.0, 0.5, 0.6, 0.1)
+    fitted = Likelihood(FAMILIES, X, t, y)(hyper.to_vector())
+    model, prior = Incremental(fitted, np.arange(40)), PRIOR
+    promised = promise(model, y, model.P @ y, prior)
+    reached = ascend(fitted.likelihood, hyper.to_vector(), prior, 25)
+    gained = reached.value - fitted.value - prior.log_density(fitted.theta)
+    assert 0.3 * gained < promised < 3.0 * gained
+    there = Incremental(reached.evaluation, np.arange(40))
+    assert promise(there, y, there.P @ y, prior) < TOLERANCE
+
+
+def test_a_search_finds_better_hyperparameters_only_if_there_are_any(rng):
+    data = observations(rng, 60)
+    likelihood = Likelihood(FAMILIES, *data)
+    found = elsewhere(FAMILIES, Hyperparameters(1.0, 5.0, 0.6, 1.0), data, PRIOR, rng)
+    assert found is not None
+    best = ascend(likelihood, found, PRIOR, 100).evaluation.hyperparameters
+    again = elsewhere(FAMILIES, best, data, PRIOR, rng)
+    assert again is None or np.allclose(again, best.to_vector(), atol=0.1)

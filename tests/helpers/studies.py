@@ -19,6 +19,7 @@ import ebbtide as eb
 from ebbtide.clock import wait_until
 from ebbtide.records import Observation, Trial
 from ebbtide.study.active import Checkpoint
+from ebbtide.study.course import Turn
 from ebbtide.study.definition import Definition
 from ebbtide.study.engine import Engine
 from ebbtide.study.state import State
@@ -178,7 +179,10 @@ class Tables:
         ]
         engine = Engine(Definition.from_json(self.definition, algorithm))
         state = State() if k == 0 else State.from_json(json.loads(self.asks[k - 1]["state"]))
-        engine.restore(state, Checkpoint.of(history, open_trials))
+        since = range(k if state.anchor is None else state.anchor, k)
+        removed = {number: [line for line, remover in gone.items() if remover == number] for number in since}
+        turns = [Turn.of(self.asks[number]["told"], removed[number]) for number in since]
+        engine.restore(state, Checkpoint.of(history, open_trials, turns=turns))
         step = engine.step(ask["now"], math.inf if ask["until"] is None else ask["until"])
         for row in self.tells:
             if row["asks"] <= k:

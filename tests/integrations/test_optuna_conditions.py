@@ -189,5 +189,5 @@ def test_a_study_without_conditions_leaves_the_notes_that_it_always_left():
         study.tell(trial, trial.suggest_float("x", 0.0, 1.0))
         clock.advance(1.0)
     note = study.trials[-1].system_attrs[NOTE]
-    assert set(note) == {"time", "params", "forgot", "state", "of"}
+    assert set(note) == {"time", "params", "forgot", "told", "state", "of"}
     assert not {"contexts", "latest", "outcomes", "level"} & set(note["state"])

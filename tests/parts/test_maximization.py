@@ -6,8 +6,8 @@ from helpers.drifting import observations, product_kernel
 from scipy.optimize import minimize
 
 import ebbtide as eb
-from ebbtide.gp.posterior import condition
-from ebbtide.parts.acquisition import Context
+from ebbtide.gp.posterior import Moment, condition
+from ebbtide.parts.acquisition import Context, LowerBound
 from ebbtide.parts.maximization import climb, maximize
 from ebbtide.space import Space
 
@@ -100,3 +100,32 @@ def test_a_flat_acquisition_does_not_always_give_the_same_point():
     moment = condition(product_kernel(), 0.05, np.empty((0, 2)), np.empty(0), np.empty(0)).at(0.0)
     points = {tuple(maximize(eb.UCB(), moment, cube(2), np.random.default_rng(k), 0)) for k in range(5)}
     assert len(points) == 5
+
+
+@pytest.mark.parametrize("acquisition", [*ACQUISITIONS, LowerBound(1.0)], ids=repr)
+def test_with_many_observations_the_same_candidates_win_as_if_all_were_scored(acquisition, monkeypatch):
+    rng = np.random.default_rng(5)
+    X, t, y = observations(rng, 400, d=3, span=4.0)
+    moment = condition(product_kernel(0.3), 0.1, X, t, y).at(4.02)
+    outline = moment.outline(X)
+    assert outline is not None
+    mean, bound = outline
+    exact_mean, std = moment.predict(X)
+    np.testing.assert_allclose(mean, exact_mean)
+    assert (bound >= std * (1.0 - 1e-9)).all()
+    screened = maximize(acquisition, moment, cube(3), np.random.default_rng(1), 400)
+    monkeypatch.setattr(Moment, "outline", lambda *_: None)
+    np.testing.assert_allclose(
+        maximize(acquisition, moment, cube(3), np.random.default_rng(1), 400), screened, atol=1e-9
+    )
+
+
+def test_with_many_observations_it_is_as_good_as_a_dense_search():
+    gaps = []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        moment = condition(product_kernel(0.3), 0.1, *observations(rng, 400, d=2, span=4.0)).at(4.02)
+        x = maximize(eb.UCB(), moment, cube(2), rng, 400)
+        dense = np.stack(np.meshgrid(*[np.linspace(0.0, 1.0, 101)] * 2), -1).reshape(-1, 2)
+        gaps.append(value_at(eb.UCB(), moment, dense, 400).max() - value_at(eb.UCB(), moment, x[None], 400)[0])
+    assert max(gaps) < 0.02

@@ -125,6 +125,11 @@ class Carried(ABC, Generic[L]):
         pairs: Array = np.where(self.a == self.b, 1.0, 2.0) * matrix[self.a, self.b]
         return pairs
 
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """How much memory the largest arrays take."""
+
     @abstractmethod
     def resize(self, capacity: int) -> None:
         """Make room for so many rows."""
@@ -185,6 +190,10 @@ class CarriedBound(Carried["LeavingBound"]):
             self.T[pairs] = psi[self.a[pairs]] @ np.diagonal(CP)
             CP *= P
             self.Q[pairs, :n] = psi[self.a[pairs]] @ CP  # Σⱼ Pᵢⱼ ψ_a(j) (C_S (ψ_b ∘ P))ⱼᵢ
+
+    @property
+    def nbytes(self) -> int:
+        return self.C.nbytes
 
     def products(self, v: Array) -> Array:
         """M_ab v, made symmetric in a and b (pairs, n)."""

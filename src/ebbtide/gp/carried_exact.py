@@ -38,6 +38,10 @@ class CarriedExact(Carried["LeavingExact"]):
         self.phi = resized(phi, (capacity, len(self.nodes)))
         self.V = resized(V, (self.fading.rank, capacity, len(self.nodes)))
 
+    @property
+    def nbytes(self) -> int:
+        return self.phi.nbytes + self.V.nbytes
+
     def seen(self, w: Array) -> Array:
         """wᵀΨ_a (r, m)."""
         n = len(w)

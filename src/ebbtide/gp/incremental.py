@@ -36,7 +36,8 @@ from ebbtide.gp.pairs import Pairs
 from ebbtide.gp.posterior import Posterior
 
 SMOOTHEST = 2.5  # Matérn in time whose criterion is carried: the pairs of features grow as the square of the order
-ROOM = 16  # rows, or an eighth of those that there are
+ROOM = 32  # rows that may come before the arrays must grow
+ENOUGH_NOISE = 1e-3  # times the scale: with less, the variance of a new row has few digits, unless it is refined
 
 
 class Incremental:
@@ -48,7 +49,7 @@ class Incremental:
         self.kernel = evaluation.hyperparameters.kernel(*data.families)
         self.noise = evaluation.noise
         self.n = n = len(data.t)
-        room = (n + max(ROOM, n // 8),)
+        room = (n + ROOM,)
         self._X, self._t = resized(data.X, (*room, data.X.shape[1])), resized(data.t, room)
         self._labels = np.zeros(room, dtype=np.intp)
         self._labels[:n] = labels
@@ -59,6 +60,7 @@ class Incremental:
         for K, pairs in zip(self._K, slopes, strict=True):
             K[:n, :n] = symmetric(pairs, 0.0, n)
         self.carried: Carried[Any] | None = None
+        self._left: Leaving | None = None  # the criterion from which rows were removed last
 
     def __len__(self) -> int:
         return self.n
@@ -83,13 +85,20 @@ class Incremental:
     def delta(self) -> Array:
         return self._delta[: self.n, : self.n]
 
+    @property
+    def nbytes(self) -> int:
+        """How much memory the matrices take."""
+        return (
+            self._P.nbytes + self._delta.nbytes + self._K.nbytes + (0 if self.carried is None else self.carried.nbytes)
+        )
+
     def posterior(self, z: Array) -> Posterior:
         """The process given values of its observations. It shares their arrays: use it before they change."""
         return Posterior(self.kernel, self.noise, self.X, self.t, self.P, self.P @ z)
 
-    def derivatives(self, z: Array) -> tuple[Array, Array]:
-        """The gradient of the log likelihood of values, and its average information (see likelihood.py)."""
-        n, alpha = self.n, self.P @ z
+    def derivatives(self, z: Array, alpha: Array) -> tuple[Array, Array]:
+        """The gradient of the log likelihood of values, and its average information (see likelihood.py); α = Pz."""
+        n = self.n
         traces = [n, *(self._K.reshape(len(self._K), -1) @ self._P.ravel()), self.noise * float(np.trace(self._P))]
         # ∂Δ/∂log λ is Δ itself, and Δα = z.
         K_alpha = np.column_stack([z, *(K[:n, :n] @ alpha for K in self._K), self.noise * alpha])
@@ -101,23 +110,25 @@ class Incremental:
             self.carried = _carried(self, method, len(self._t))
 
     def criterion(self, alpha: Array, now: float) -> Leaving | None:
-        """The criterion at a time, if it is carried; rows that are removed from it stay here."""
-        present = max(now, float(self.t.max()))
-        return None if self.carried is None else self.carried.leaving(self.P, alpha, present)
+        """The criterion at a time, if it is carried; rows that are removed from it stay here until `remove`."""
+        if self.carried is not None:
+            self._left = self.carried.leaving(self.P, alpha, max(now, float(self.t.max())))
+        return self._left
 
     # --- rows come and go -----------------------------------------------------------------------------------------
 
     def add(self, x: Array, t: float, label: int) -> None:
         """Add an observation."""
         if self.n == len(self._t):
-            self._resize(self.n + max(ROOM, self.n // 8))
-        n = self.n
+            self._resize(self.n + ROOM)
+        n, self._left = self.n, None
         self._X[n], self._t[n], self._labels[n] = x, t, label
         X, times = self._X[: n + 1], self._t[: n + 1]
         covariances = Pairs.with_last(self.families, X, times).at(self.theta)
         k = covariances.values
         u = self.P @ k
-        u += self.P @ (k - self.delta @ u)  # with little noise, s would have few digits without this refinement
+        if self.noise < ENOUGH_NOISE * covariances.scale:
+            u += self.P @ (k - self.delta @ u)
         kappa = covariances.scale + self.noise
         s = kappa - float(k @ u)
         if not s > 0.5 * self.noise:  # it is the variance of a new value, noise included
@@ -136,11 +147,13 @@ class Incremental:
         if self.carried is None:
             removal = Removal.of(self.P, rows)
         else:
-            left = self.carried.leaving(self.P, np.zeros(self.n), float(self.t.max()))
-            for row in rows:
-                left.remove(row)
+            left = self._left
+            if left is None or left.removal.rows != list(rows):  # otherwise the work was done to choose these rows
+                left = self.carried.leaving(self.P, np.zeros(self.n), float(self.t.max()))
+                for row in rows:
+                    left.remove(row)
             self.carried.adopt(left)
-            removal = left.removal
+            removal, self._left = left.removal, None
         self._change(-1.0, removal.W)
         for hole in sorted(rows, reverse=True):
             self._vacate(hole)

@@ -19,6 +19,7 @@ import numpy as np
 from ebbtide.errors import FitWarning, NumericalError
 from ebbtide.gp.arrays import Array
 from ebbtide.gp.hyperparameters import Families, Hyperparameters
+from ebbtide.gp.incremental import Incremental
 from ebbtide.gp.likelihood import Evaluation, Likelihood
 from ebbtide.gp.posterior import Posterior, condition
 from ebbtide.guards import Guard
@@ -29,6 +30,9 @@ TOLERANCE = 0.05  # nats of log posterior that a further step must promise
 WARM_STEPS = 4  # per ask: with one new observation the fit need not converge at once
 SEARCH_STEPS = 25
 SEARCH_ROWS = 128  # a search from scratch uses at most this many rows
+SLACK = 0.02  # how far (log) hyperparameters that are held may be outside of limits that move a little at every ask
+DAMPING = 1e-3  # of the first step
+AT_BOUND = 1e-9  # how close to its bound a parameter counts as held there
 MIN_ROWS = 4  # with fewer observations the hyperparameters are kept as they are
 
 
@@ -128,6 +132,7 @@ class Fit:
     hyper: Hyperparameters
     posterior: Posterior
     guards: tuple[Guard, ...] = ()
+    evaluation: Evaluation | None = None  # None if nothing could be fitted
 
 
 @dataclass(frozen=True)
@@ -146,17 +151,21 @@ def fit(
     *,
     search: bool,
     rng: np.random.Generator,
+    fresh: Array | None = None,
 ) -> Fit:
-    """The best hyperparameters reachable from `start`, and with `search` also from a fresh search."""
+    """The best hyperparameters reachable from `start`, and with `search` also from a search from scratch.
+
+    `fresh` is what such a search has found already.
+    """
     likelihood = Likelihood(families, *data)
     climbs = []
     try:
         climbs.append(ascend(likelihood, start.to_vector(), prior, WARM_STEPS))
     except NumericalError:
         search = True  # the first fallback
-    if search:
+    if search or fresh is not None:
         try:
-            fresh = _search(families, data, prior, rng)
+            fresh = _search(families, data, prior, rng).evaluation.theta if fresh is None else fresh
             climbs.append(ascend(likelihood, fresh, prior, WARM_STEPS))
         except NumericalError:
             pass
@@ -169,20 +178,25 @@ def fit(
         )
         return Fit(start, condition(start.kernel(*families), start.noise, *data), ("fit_fallback",))
     best = max(climbs, key=lambda climb: climb.value).evaluation
-    return Fit(best.hyperparameters, best.posterior(), _guards(best, prior))
+    return Fit(best.hyperparameters, best.posterior(), _guards(best, prior), best)
 
 
 def _guards(evaluation: Evaluation, prior: Prior) -> tuple[Guard, ...]:
     """The guards that were needed."""
-    met: list[Guard] = ["jitter"] if evaluation.factor.jitter_rungs else []
-    families = evaluation.likelihood.families
+    jitter: tuple[Guard, ...] = ("jitter",) if evaluation.factor.jitter_rungs else ()
+    return (*jitter, *held_guards(evaluation.likelihood.families, evaluation.theta, prior))
+
+
+def held_guards(families: Families, theta: Array, prior: Prior) -> tuple[Guard, ...]:
+    """Whether l_T is at one of its limits."""
+    met: list[Guard] = []
     if families.temporal is None:
-        return tuple(met)
-    position = len(evaluation.theta) - 2 - 3 * families.cycles
-    log_timescale = evaluation.theta[position]
-    if log_timescale <= prior.lower[position] + 1e-9:
+        return ()
+    position = len(theta) - 2 - 3 * families.cycles
+    log_timescale = theta[position]
+    if log_timescale <= prior.lower[position] + AT_BOUND:
         met.append("timescale_floor")
-    if log_timescale >= prior.upper[position] - 1e-9:
+    if log_timescale >= prior.upper[position] - AT_BOUND:
         met.append("timescale_ceiling")
     return tuple(met)
 
@@ -192,14 +206,50 @@ def _search(
     data: tuple[Array, Array, Array],
     prior: Prior,
     rng: np.random.Generator,
-) -> Array:
+) -> _Climb:
     """Ascend from the best point of a small grid around the prior's centre; on a sample of rows if they are many."""
     n = len(data[2])
     rows = rng.choice(n, SEARCH_ROWS, replace=False) if n > SEARCH_ROWS else np.arange(n)
     likelihood = Likelihood(families, *(column[rows] for column in data))
     starts = [prior.clip(prior.center + shift) for shift in _shifts(families, len(prior.center))]
     best = max(starts, key=lambda theta: likelihood(theta).value + prior.log_density(theta))
-    return ascend(likelihood, best, prior, SEARCH_STEPS).evaluation.theta
+    return ascend(likelihood, best, prior, SEARCH_STEPS)
+
+
+def elsewhere(
+    families: Families,
+    held: Hyperparameters,
+    data: tuple[Array, Array, Array],
+    prior: Prior,
+    rng: np.random.Generator,
+) -> Array | None:
+    """Where a search from scratch finds better hyperparameters than those that are held; None if it does not.
+
+    Only for as few rows as a search uses: what fits many rows best is rarely the best for a sample of them.
+    """
+    try:
+        fresh = _search(families, data, prior, rng)
+        theta = prior.clip(held.to_vector())
+        value = fresh.evaluation.likelihood(theta).value + prior.log_density(theta)
+    except NumericalError:
+        return None
+    return fresh.evaluation.theta if fresh.value > value else None
+
+
+def promise(model: Incremental, z: Array, alpha: Array, prior: Prior) -> float:
+    """The gain in nats that Newton's next step promises, from the hyperparameters that a model holds; infinite if the
+    limits have moved past them.
+    """
+    if (np.abs(prior.clip(model.theta) - model.theta) > SLACK).any():
+        return np.inf
+    gradient, information = _posterior_derivatives(*model.derivatives(z, alpha), model.theta, prior)
+    return _newton_step(gradient, information, DAMPING, model.theta, prior)[1]
+
+
+def _posterior_derivatives(gradient: Array, information: Array, theta: Array, prior: Prior) -> tuple[Array, Array]:
+    """Those of the likelihood and of the prior."""
+    precision = prior.precision(theta)
+    return gradient - precision * (theta - prior.center), information + np.diag(precision)
 
 
 def _shifts(families: Families, size: int) -> Iterator[Array]:
@@ -228,13 +278,11 @@ def ascend(likelihood: Likelihood, theta: Array, prior: Prior, max_steps: int) -
         return _Climb(evaluation, evaluation.value + prior.log_density(theta))
 
     here = at(prior.clip(theta))
-    damping, fresh = 1e-3, True
+    damping, fresh = DAMPING, True
     for _ in range(max_steps):
         if fresh:
-            gradient, information = here.evaluation.derivatives()
-            precision = prior.precision(here.evaluation.theta)
-            gradient = gradient - precision * (here.evaluation.theta - prior.center)
-            information = information + np.diag(precision)
+            evaluation = here.evaluation
+            gradient, information = _posterior_derivatives(*evaluation.derivatives(), evaluation.theta, prior)
         step, promise = _newton_step(gradient, information, damping, here.evaluation.theta, prior)
         if promise < TOLERANCE:
             break
@@ -254,7 +302,8 @@ def _newton_step(
     gradient: Array, information: Array, damping: float, theta: Array, prior: Prior
 ) -> tuple[Array, float]:
     """(H + damping·diag H)⁻¹ g over the parameters that are not held at a bound, and the expected gain."""
-    pinned = ((theta <= prior.lower) & (gradient < 0)) | ((theta >= prior.upper) & (gradient > 0))
+    low, high = theta <= prior.lower + AT_BOUND, theta >= prior.upper - AT_BOUND
+    pinned = (low & (gradient < 0)) | (high & (gradient > 0))
     free = np.flatnonzero(~pinned)
     step = np.zeros_like(theta)
     if free.size == 0:

@@ -35,14 +35,18 @@ class Likelihood:
         self.pairs = Pairs.among(families, X, t)
 
     def __call__(self, theta: Array) -> "Evaluation":
-        return Evaluation(self, theta)
+        return Evaluation(self, self.families.hyperparameters(theta))
 
 
 class Evaluation:
-    """L at one θ. The value costs one Cholesky factor; the derivatives and the posterior share one inverse."""
+    """L at one θ. The value costs one Cholesky factor; the derivatives and the posterior share one inverse.
 
-    def __init__(self, likelihood: Likelihood, theta: Array) -> None:
-        self.likelihood, self.theta = likelihood, theta
+    θ is that of the hyperparameters to the last bit, so whoever has stored them can compute the same again.
+    """
+
+    def __init__(self, likelihood: Likelihood, hyper: Hyperparameters) -> None:
+        self.likelihood, self.hyperparameters = likelihood, hyper
+        self.theta = theta = hyper.to_vector()
         self.scale, self.noise = math.exp(theta[0]), math.exp(theta[0] + theta[-1])
         self.covariances = likelihood.pairs.at(theta)
         y = likelihood.y
@@ -67,10 +71,6 @@ class Evaluation:
         K_alpha = np.column_stack(columns)
         gradient = 0.5 * (K_alpha.T @ alpha - traces)
         return gradient, 0.5 * K_alpha.T @ (P @ K_alpha)
-
-    @property
-    def hyperparameters(self) -> Hyperparameters:
-        return self.likelihood.families.hyperparameters(self.theta)
 
     def posterior(self) -> Posterior:
         """The process conditioned at this θ, without another factorization."""

@@ -24,8 +24,12 @@ MeanMethod = Literal["average", "weighted"]
 
 
 def weighted_mean(kernel: SpaceTimeKernel, noise: float, X: Array, t: Array, z: Array) -> float:
-    """The mean of the process that standardised values (mean 0, variance 1) come from; never outside their range."""
+    """The mean of the process that standardised values (mean 0, variance 1) come from."""
     covariance = kernel(X, t, X, t) + noise * np.eye(len(z))
-    weights = solve(factorize(covariance), np.ones(len(z)))
+    return mean_by(solve(factorize(covariance), np.ones(len(z))), z)
+
+
+def mean_by(weights: Array, z: Array) -> float:
+    """The mean by the weights w; never outside the range of the values."""
     mean = float(weights @ z) / (float(weights.sum()) + 1.0)
     return float(np.clip(mean, z.min(), z.max()))

@@ -17,9 +17,11 @@ from functools import cached_property
 import numpy as np
 
 from ebbtide.errors import NumericalError
-from ebbtide.gp.arrays import Array
+from ebbtide.gp.arrays import Array, Rows
 from ebbtide.gp.kernels import SpaceTimeKernel
 from ebbtide.gp.linalg import factorize, invert
+
+HEAVIEST = 128  # observations that outline a posterior
 
 
 @dataclass(frozen=True)
@@ -67,10 +69,24 @@ class Posterior:
 
     def believing(self, X: Array, t: Array) -> "Posterior":
         """The posterior as if its mean had been observed at (X, t): the mean stays, the deviation shrinks."""
-        X, t = np.vstack([self.X, X]), np.append(self.t, t)
-        alpha = np.append(self.alpha, np.zeros(len(t) - len(self)))
-        P, jitter_rungs = _inverse(self.kernel, self.noise, X, t)
-        return Posterior(self.kernel, self.noise, X, t, P, alpha, jitter_rungs)
+        # With U = Pk and S = κ − kᵀU, the inverse of the bordered matrix is (P + US⁻¹Uᵀ, −US⁻¹; −S⁻¹Uᵀ, S⁻¹).
+        n, k, own = len(self), self.kernel(self.X, self.t, X, t), self.kernel(X, t)
+        U = self.P @ k
+        own.flat[:: len(own) + 1] += self.noise
+        factor = factorize(own - k.T @ U)
+        P = np.empty((n + len(t), n + len(t)))
+        P[n:, n:] = S = invert(factor)
+        P[:n, n:] = -U @ S
+        P[n:, :n] = P[:n, n:].T
+        P[:n, :n] = self.P - P[:n, n:] @ U.T
+        alpha = np.append(self.alpha, np.zeros(len(t)))
+        rungs = max(self.jitter_rungs, factor.jitter_rungs)
+        return Posterior(self.kernel, self.noise, np.vstack([self.X, X]), np.append(self.t, t), P, alpha, rungs)
+
+    def taken(self, order: Rows) -> "Posterior":
+        """The same with its rows in another order."""
+        P = self.P[np.ix_(order, order)]
+        return Posterior(self.kernel, self.noise, self.X[order], self.t[order], P, self.alpha[order], self.jitter_rungs)
 
     def without(self, rows: list[int]) -> "Posterior":
         """The posterior without some observations, by the block downdate P_kk − P_kr P_rr⁻¹ P_rk."""
@@ -128,6 +144,25 @@ class Moment:
         k = self.posterior.kernel.spatial(X, self.posterior.points) * self._weights
         return k @ self.posterior.alpha, _deviation(self.posterior.kernel.scale, k, k @ self.posterior.P)
 
+    def outline(self, X: Array) -> tuple[Array, Array] | None:
+        """The mean, and a deviation that is certainly not smaller, for O(n) per point: of the observations only those
+        that matter most at this time are taken into account, and fewer observations leave more variance.
+
+        None if there are so few observations that it would save nothing.
+        """
+        if len(self.posterior) <= 2 * HEAVIEST:
+            return None
+        heaviest, P = self._heaviest
+        k = self.posterior.kernel.spatial(X, self.posterior.points) * self._weights
+        few = k[:, heaviest]
+        return k @ self.posterior.alpha, _deviation(self.posterior.kernel.scale, few, few @ P)
+
+    @cached_property
+    def _heaviest(self) -> tuple[Rows, Array]:
+        """The observations with the largest weights, and the inverse of their covariance."""
+        post, rows = self.posterior, np.sort(np.argpartition(-self._weights, HEAVIEST)[:HEAVIEST])
+        return rows, _inverse(post.kernel, post.noise, post.X[rows], post.t[rows])[0]
+
     def deviation_of_difference(self, x: Array, other: Array) -> float:
         """The deviation of f(x) − f(other)."""
         post, X = self.posterior, np.array([x, other])
@@ -164,6 +199,9 @@ class Interval:
         """Mean and deviation at the rows of Z."""
         X = Z[:, :-1] if self.context is None else np.column_stack([Z[:, :-1], np.tile(self.context, (len(Z), 1))])
         return self.posterior.predict(X, self.time(Z[:, -1]))
+
+    def outline(self, Z: Array) -> None:
+        """There is none: over an interval, different observations matter most."""
 
     def predict_with_gradient(self, Z: Array) -> tuple[Array, Array, Array, Array]:
         """Mean, deviation, and their gradients with respect to (x, u)."""

@@ -35,6 +35,7 @@ from ebbtide.records import Observation, Recommendation, Trial
 from ebbtide.space import Parameter, Params
 from ebbtide.study.conditions import Conditions
 from ebbtide.study.contexts import Completed
+from ebbtide.study.course import Turn
 from ebbtide.study.definition import Definition, Direction, checked_algorithm, checked_count, define
 from ebbtide.study.engine import Engine
 from ebbtide.study.limits import AtMost
@@ -118,7 +119,7 @@ class EbbtideSampler(BaseSampler):  # type: ignore[misc]
                 return {}
             note = believed.ask(trial, now, self.clock, measured)
             _leave_note(study, trial, note)
-            believed.learn(note)
+            believed.learn(trial.number, note)
             params: Params = note["params"]
             return params
 
@@ -327,6 +328,7 @@ class _Belief:
         engine = self.engine
         others = [each for each in self.record.running if each.number != trial.number]
         engine.expect(trial.number, [p for p in map(self._pending, others) if p is not None])
+        engine.follow(*self._turns())
         completed = self._completed(measured, now)
         step = engine.step(now, until=now, context=self._coordinates(completed))  # Optuna measures at once
         landed = clock.now()
@@ -336,6 +338,7 @@ class _Belief:
             "time": landed,
             "params": self._theirs(engine.space.decode(step.x)),
             "forgot": [self.record.finished[line].number for line in lines],
+            "told": engine.active.told,
             "state": state.to_json(),
             "of": self.signature,
         }
@@ -353,8 +356,18 @@ class _Belief:
     def _coordinates(self, completed: Completed) -> Array | None:
         return None if completed.context is None else self.conditions.encode(completed.context)
 
-    def learn(self, note: Mapping[str, Any]) -> None:
-        self.record.forgotten.update(note["forgot"])
+    def _turns(self) -> tuple[list[Turn], dict[int, Observation]]:
+        """The turns since the model's anchor, and what they removed: from the notes in the storage alone."""
+        anchor, lines = self.engine.state.anchor, self.record.lines
+        asks = [] if anchor is None else self.record.asks_since(anchor, self.signature)
+        if not all(number in lines for ask in asks for number in ask.forgot):
+            return [], {}
+        turns = [Turn.of(ask.told, [lines[number] for number in ask.forgot]) for ask in asks]
+        gone = {line: self._told(self.record.finished[line]) for turn in turns for line in turn.removed}
+        return turns, gone
+
+    def learn(self, number: int, note: Mapping[str, Any]) -> None:
+        self.record.note_ask(number, note)
         self.engine.advance(State.from_json(note["state"]), ())
 
     def _pending(self, trial: FrozenTrial) -> Trial | None:

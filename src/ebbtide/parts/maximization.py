@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ebbtide.gp.arrays import Array
+from ebbtide.gp.arrays import Array, Rows
 from ebbtide.gp.posterior import Posterior
 from ebbtide.gp.quasirandom import sobol
 from ebbtide.parts.acquisition import Acquisition, Context
@@ -20,6 +20,10 @@ from ebbtide.space import Space
 CANDIDATES = 256  # quasi-random points in the cube
 RECENT = 64  # and the points of the newest active observations
 STARTS = 6
+CHUNK = 32  # candidates scored at a time
+FLOOR = (
+    1e-3  # of its bound: no deviation is smaller; an acquisition that prefers certainty is bounded by its value there
+)
 CLIMB_STEPS = 12
 ENOUGH, CALM_STEPS = 1e-4, 3  # the ascent ends when the best start gains less than ENOUGH in each of CALM_STEPS steps
 
@@ -33,6 +37,7 @@ class Predictor(Protocol):
     @property
     def posterior(self) -> Posterior: ...
     def predict(self, Z: Array, /) -> tuple[Array, Array]: ...
+    def outline(self, Z: Array, /) -> tuple[Array, Array] | None: ...
     def predict_with_gradient(self, Z: Array, /) -> tuple[Array, Array, Array, Array]: ...
 
 
@@ -65,10 +70,11 @@ def maximize_over(
     *,
     pace: float | None = None,
     bounds: Bounds | None = None,
+    near: Array | None = None,
 ) -> tuple[Array, float]:
     """The best point, and the best time for it, as a share of an interval of time."""
     timed = _Timed(space)
-    recent = interval.posterior.points[-RECENT:]
+    recent = interval.posterior.points[-RECENT:] if near is None else near
     pool = [_candidates(timed, rng), np.column_stack([recent, rng.random(len(recent))])]
     if bounds is not None:
         bounds = np.append(bounds[0], 0.0), np.append(bounds[1], 1.0)
@@ -105,7 +111,8 @@ def _best(
     """Ascend from the best of the pools; the acquisition is `told` n, the number of parameters and the pace."""
     pool = np.vstack(pools) if bounds is None else _within(bounds, space, pools)
     low, high = (0.0, 1.0) if bounds is None else bounds
-    mean, std = predictor.predict(pool)
+    outline = predictor.outline(pool)
+    mean, std = predictor.predict(pool) if outline is None else outline
     n, dim, pace = told
     context = Context(n, dim, float(mean.max()), pace)
 
@@ -119,7 +126,11 @@ def _best(
         return _finite(value), np.where(space.relaxable & np.isfinite(gradient), gradient, 0.0)
 
     values = _finite(acquisition(mean, std, context)[0])
-    found = pool[np.argsort(-values, kind="stable")[:STARTS]]
+    if outline is None:
+        found = pool[np.argsort(-values, kind="stable")[:STARTS]]
+    else:
+        values = np.maximum(values, _finite(acquisition(mean, FLOOR * std, context)[0]))
+        found = pool[_top(score, pool, values)]
     if values.max() > values.min():  # a flat acquisition cannot be climbed
         reach = 0.1 * float(np.min(predictor.posterior.kernel.spatial.lengthscale))
         with np.errstate(all="ignore"):
@@ -129,6 +140,20 @@ def _best(
             found = np.vstack([found, np.clip(space.snap(top), low, high)])
     best = found[int(np.argmax(score(found)))]
     return _walk(best, score, space, low, high) if space.has_discrete else best
+
+
+def _top(score: Callable[[Array], Array], pool: Array, bound: Array) -> Rows:
+    """The best rows of the pool, best first; with a bound of each score, others are not scored."""
+    order = np.argsort(-bound, kind="stable")
+    best, scores = order[:0], bound[:0]
+    for start in range(0, len(order), CHUNK):
+        rows = order[start : start + CHUNK]
+        if len(best) == STARTS and scores[-1] >= bound[rows[0]]:
+            break
+        rows, values = np.append(best, rows), np.append(scores, score(pool[rows]))
+        top = np.argsort(-values, kind="stable")[:STARTS]
+        best, scores = rows[top], values[top]
+    return best
 
 
 def _within(bounds: Bounds, space: Space | _Timed, pools: Sequence[Array]) -> Array:

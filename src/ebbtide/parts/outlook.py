@@ -106,7 +106,13 @@ class Outlook:
         return Z[:, : self.posterior.points.shape[1]]
 
     def predict(self, Z: Array) -> tuple[Array, Array]:
-        mean, std = self.predictor.predict(Z)
+        return self._seen(Z, *self.predictor.predict(Z))
+
+    def outline(self, Z: Array) -> tuple[Array, Array] | None:
+        outline = self.predictor.outline(Z)
+        return None if outline is None else self._seen(Z, *outline)
+
+    def _seen(self, Z: Array, mean: Array, std: Array) -> tuple[Array, Array]:
         X = self._split(Z)
         if self.risk is not None:
             p = self.risk(X)

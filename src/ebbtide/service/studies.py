@@ -33,7 +33,7 @@ from ebbtide.service.health import PATIENCE_S, Probe
 from ebbtide.service.middleware import Limits
 from ebbtide.service.queues import AskQueues
 from ebbtide.service.reader import Reader
-from ebbtide.service.worker import Worker, compute_recommendation, compute_step
+from ebbtide.service.worker import Worker, compute_recommendation, compute_step, packed
 from ebbtide.service.workers import Workers
 from ebbtide.service.writer import Writer
 from ebbtide.study.asks import Plan, name_pending
@@ -164,15 +164,15 @@ class Studies(Reader):
     async def _ask(self, name: str, lease: float | None, context: Mapping[str, Any] | None) -> Trial | None:
         def plan(study: OpenStudy) -> tuple[int, Plan, bytes]:
             plan = self._plan(name, study, context)
-            return study.number, plan, pickle.dumps(plan)
+            return study.number, plan, packed(name, plan)
 
         def commit(study: OpenStudy) -> Trial | None:
             if study.number != number:  # deleted since, and created again
                 return None
             return study.optimizer._commit(planned, step, lease)
 
-        number, planned, packed = await self._change(name, plan)
-        step = await self._workers.do(name, len(planned.engine.active), compute_step, packed)
+        number, planned, work = await self._change(name, plan)
+        step = await self._workers.do(name, len(planned.engine.active), compute_step, work)
         return await self._change(name, commit)
 
     async def _ask_alone(self, name: str, lease: float | None, context: Mapping[str, Any] | None) -> Trial | None:
@@ -180,7 +180,7 @@ class Studies(Reader):
 
         def ask(study: OpenStudy, worker: Worker) -> Trial | None:
             plan = self._plan(name, study, context)
-            step = worker.do(compute_step, pickle.dumps(plan), seconds=ALONE_S)
+            step = worker.do(compute_step, packed(name, plan), seconds=ALONE_S)
             return study.optimizer._commit(plan, step, lease)
 
         def with_worker(worker: Worker) -> Trial | None:
@@ -226,8 +226,8 @@ class Studies(Reader):
             return len(plan.engine.active), pickle.dumps((plan, in_force))
 
         async with _in_time():
-            size, packed = await self._change(name, pack)
-            return await self._workers.do(name, size, compute_recommendation, packed)
+            size, work = await self._change(name, pack)
+            return await self._workers.do(name, size, compute_recommendation, work)
 
     async def model(self, name: str) -> dict[str, Any]:
         def describe(study: OpenStudy) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from ebbtide.clock import ManualClock
 from ebbtide.errors import WorkerError
 from ebbtide.optimizer import Optimizer
 from ebbtide.records import Recommendation
+from ebbtide.service.warm_models import WarmModels
 from ebbtide.space import Float
 from ebbtide.study.asks import Plan
 from ebbtide.study.step import Step
@@ -32,6 +33,7 @@ Ts = TypeVarTuple("Ts")
 TICK_S = 0.5  # between two looks at a worker
 FROZEN_TICKS = 2  # for which a worker may be stopped
 START_S = 120.0  # for its imports
+WARM_SHARE = 4  # of a worker's memory, one part is for models that are kept between two asks
 JOIN_S = 2.0  # for it to be gone
 REMEDY = 'choose an algorithm that forgets, such as "tide", or one that keeps fewer observations'
 CONTEXT = multiprocessing.get_context("spawn")
@@ -53,14 +55,27 @@ class LostWorkerError(Exception):
 # --- in a worker: from bytes, pickled by the one thread that may change what they describe ------------------------
 
 
-def compute_step(plan: bytes) -> Step:
-    work: Plan = pickle.loads(plan)  # noqa: S301 - from our own process, made a moment ago
-    return work.step()
+_warm = WarmModels(most_bytes=0)
 
 
-def compute_recommendation(packed: bytes) -> Recommendation:
+def packed(study: str, plan: Plan) -> bytes:
+    """What `compute_step` takes."""
+    return pickle.dumps((study, plan))
+
+
+def compute_step(work: bytes) -> Step:
+    study: str
     plan: Plan
-    plan, current = pickle.loads(packed)  # noqa: S301 - the same
+    study, plan = pickle.loads(work)  # noqa: S301 - from our own process, made a moment ago
+    plan.engine.warm = _warm.take(study)
+    step = plan.step()
+    _warm.keep(study, plan.engine.warm)
+    return step
+
+
+def compute_recommendation(work: bytes) -> Recommendation:
+    plan: Plan
+    plan, current = pickle.loads(work)  # noqa: S301 - the same
     return plan.engine.recommend(plan.now, plan.coordinates, current)
 
 
@@ -72,6 +87,7 @@ def _main(connection: "Connection[Any, Any]", niceness: int, memory: int) -> Non
     if hasattr(os, "nice"):
         os.nice(niceness)
     _bound_memory(memory)
+    _warm.most_bytes = memory // WARM_SHARE
     connection.send(None)
     with suppress(EOFError, OSError):
         while True:
@@ -92,11 +108,11 @@ def _outcome(work: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any,
 def _warm_up() -> None:
     """Import everything, and compute a small model: otherwise the first ask would have to wait for that."""
     optimizer = Optimizer({"x": Float(0.0, 1.0)}, clock=(clock := ManualClock()), seed=0)
-    compute_step(pickle.dumps(optimizer._plan()))  # a start, which fills the space
+    compute_step(packed("", optimizer._plan()))  # a start, which fills the space
     for told in range(2 * optimizer.n_initial):
         clock.advance(1.0)
         optimizer.tell({"x": told / (2 * optimizer.n_initial)}, float(told % 3))
-    compute_step(pickle.dumps(optimizer._plan()))
+    compute_step(packed("", optimizer._plan()))
     optimizer.recommend()
 
 

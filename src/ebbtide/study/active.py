@@ -16,6 +16,7 @@ from ebbtide.gp.arrays import Array, Rows
 from ebbtide.records import Observation, Trial
 from ebbtide.space import Space
 from ebbtide.study.conditions import Conditions
+from ebbtide.study.course import Turn
 
 RECENT = 128  # observations from which the sampling interval is estimated
 PAUSES = 4  # how many of the gaps between them may be pauses
@@ -102,6 +103,8 @@ class Checkpoint:
     in_force: Mapping[str, Any] | None = None  # the setting handed out or told last
     contexts: Mapping[int, Observation] = field(default_factory=dict)  # by line: told since the last ask, or before it
     broken: Mapping[int, int] = field(default_factory=dict)  # how often which constraints were (see Conditions.broken)
+    turns: Sequence[Turn] = ()  # since the anchor of the model
+    gone: Mapping[int, Observation] = field(default_factory=dict)  # by line: what these have removed
 
     @classmethod
     def of(
@@ -110,6 +113,7 @@ class Checkpoint:
         pending: Iterable[Trial],
         in_force: Mapping[str, Any] | None = None,
         conditions: Conditions | None = None,
+        turns: Sequence[Turn] = (),
     ) -> "Checkpoint":
         """The checkpoint of a whole history."""
         times = [observation.time for observation in history if observation.value is not None]
@@ -125,6 +129,8 @@ class Checkpoint:
             in_force=in_force,
             contexts={line: told for line, told in enumerate(history) if told.context is not None},
             broken=Counter(bits for bits in map((conditions or Conditions()).broken, history) if bits is not None),
+            turns=turns,
+            gone={line: history[line] for turn in turns for line in turn.removed},
         )
 
 

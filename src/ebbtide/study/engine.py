@@ -31,6 +31,7 @@ from ebbtide.study.outcomes import Outcome, feasibility, modelled, safest
 from ebbtide.study.recommending import recommended, support, unless_better
 from ebbtide.study.state import State
 from ebbtide.study.step import Step
+from ebbtide.study.warm import Warm
 
 
 class Engine(Knowledge):
@@ -39,13 +40,15 @@ class Engine(Knowledge):
     def __init__(self, definition: Definition) -> None:
         super().__init__(definition)
         self._cached: tuple[tuple[int, int], tuple[Posterior, Array, list[Outcome]]] | None = None
+        self.warm: Warm | None = None  # the model of the last ask that was computed here
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_cached": None}  # another process gets what is known, not what was computed from it
+        # Another process gets what is known, not what was computed from it.
+        return self.__dict__ | {"_cached": None, "warm": None}
 
     def restore(self, state: State, checkpoint: Checkpoint) -> None:
         super().restore(state, checkpoint)
-        self._cached = None
+        self._cached = self.warm = None
 
     # --- ask ----------------------------------------------------------------------------------------------
 
@@ -58,7 +61,11 @@ class Engine(Knowledge):
         with one_blas_thread():
             if kind == "explore" and self.starting:
                 return self._start()
-            return ModelStep(self, now, until, context).compute(kind)
+            model_step = ModelStep(self, now, until, context, self.warm)
+            self.warm = None  # while it changes: an error may leave it half changed
+            step = model_step.compute(kind)
+            self.warm = model_step.warm
+            return step
 
     @property
     def starting(self) -> bool:

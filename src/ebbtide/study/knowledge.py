@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -26,6 +26,7 @@ from ebbtide.space import Params
 from ebbtide.study.active import ActiveSet, Checkpoint, Dataset
 from ebbtide.study.axis import TimeAxis
 from ebbtide.study.contexts import Completed, complete
+from ebbtide.study.course import Course, Input, Turn
 from ebbtide.study.definition import Definition
 from ebbtide.study.log import Ask, Updates
 from ebbtide.study.state import State
@@ -51,7 +52,7 @@ class Knowledge:
     | `note`    | the clock was read                                                |
 
     A host that keeps the trials itself (Optuna) uses `advance` for an ask's outcome, `note_context` for what was told
-    before it, and `expect` before it asks.
+    before it, and `expect` and `follow` before it asks.
     """
 
     def __init__(self, definition: Definition) -> None:
@@ -59,6 +60,7 @@ class Knowledge:
         self.space, self.algorithm, self.seed = definition.space, definition.algorithm, definition.seed
         self._state = State()
         self._active = ActiveSet(self.space, conditions=definition.conditions)
+        self._course: Course | None = None
 
     # --- what is known ------------------------------------------------------------------------------------
 
@@ -71,6 +73,11 @@ class Knowledge:
     def active(self) -> ActiveSet:
         """The active observations and the pending trials."""
         return self._active
+
+    @property
+    def course(self) -> Course | None:
+        """What became of the active set since the model's anchor; None if the next ask makes the model afresh."""
+        return self._course
 
     @property
     def by_system_clock(self) -> bool:
@@ -88,17 +95,38 @@ class Knowledge:
         self._state, self._active = state, ActiveSet(self.space, checkpoint, self.definition.conditions)
         for line, observation in checkpoint.contexts.items():
             self.note_context(line, observation)
+        self.follow(checkpoint.turns, checkpoint.gone)
+
+    def follow(self, turns: Sequence[Turn], gone: Mapping[int, Observation]) -> None:
+        """Set the turns since the model's anchor, and the observations, by line, that they removed."""
+        known = self._state.anchor is not None and bool(turns)
+        gone_inputs = {line: self._input(observation) for line, observation in gone.items()}
+        self._course = Course(tuple(turns), gone_inputs) if known else None
+
+    def _input(self, told: Observation) -> Input:
+        x = self.space.encode(told.params)
+        if self.families.context is not None:
+            x = np.append(x, self.definition.conditions.encode(told.context or {}))
+        return Input(x, told.time)
 
     def apply(self, ask: Ask) -> None:
         """Apply an ask that was recorded."""
-        self.advance(ask.state, [line for line, _ in ask.removed])
+        self.advance(ask.state, [line for line, _ in ask.removed], ask.told)
         self._active.open(ask.trial)
 
-    def advance(self, state: State, removed: Sequence[int]) -> None:
-        """Go to the state that an ask left behind, and remove these lines."""
+    def advance(self, state: State, removed: Sequence[int], told: int | None = None) -> None:
+        """Go to the state that an ask left behind, and remove these lines; `told` is how many it had seen, if known."""
+        self._course = None if told is None else self._course_after(state, Turn.of(told, removed))
         latest = None if _went_back(self._state, state) else self._state.latest_reading
         self._state = state if latest is None else state.noting(latest)
         self._active.remove(removed)
+
+    def _course_after(self, state: State, turn: Turn) -> Course | None:
+        before = Course() if state.anchor == state.asks - 1 else self._course
+        if state.anchor is None or before is None:
+            return None
+        lines = np.array(turn.removed, dtype=np.intp)
+        return before.after(turn, dict(zip(turn.removed, map(Input, *self.inputs_of(lines)), strict=True)))
 
     def record(self, observation: Observation, reading: float | None = None) -> None:
         """Apply a tell that was recorded, and the clock's reading at that time, if it is known."""
@@ -157,6 +185,25 @@ class Knowledge:
     def inputs(self, data: Dataset) -> Array:
         """What the model is a function of, besides time: the coordinates in space, then those of the context."""
         return data.x if self.families.context is None else np.column_stack([data.x, data.c])
+
+    def lines_between(self, first: int, end: int) -> Rows:
+        """The lines that are active, or were since the model's anchor, from the first one to before the end."""
+        known = self._active.lines
+        lines = known[slice(*np.searchsorted(known, (first, end)))]
+        gone = () if self._course is None else [line for line in self._course.gone if first <= line < end]
+        return np.union1d(lines, np.array(gone, dtype=np.intp)) if gone else lines
+
+    def inputs_of(self, lines: Rows) -> tuple[Array, Array]:
+        """What the model is a function of, and the positions on its axis of time, for such lines."""
+        data, known = self._active.dataset, self._active.lines
+        rows = np.searchsorted(known, lines)
+        active = np.append(known, -1)[rows] == lines  # the others have gone
+        X, t = np.empty((len(lines), self.space.width + self.families.context_size)), np.empty(len(lines))
+        X[active], t[active] = self.inputs(data.take(rows[active])), data.t[rows[active]]
+        gone = {} if self._course is None else self._course.gone
+        for at in np.flatnonzero(~active):
+            X[at], t[at] = gone[int(lines[at])]
+        return X, lines.astype(float) if self.axis.by_step else t
 
     @property
     def axis(self) -> TimeAxis:

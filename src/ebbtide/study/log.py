@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from ebbtide.records import Observation, Trial
 from ebbtide.study.active import Checkpoint
 from ebbtide.study.conditions import Conditions
+from ebbtide.study.course import Turn
 from ebbtide.study.state import State
 
 
@@ -92,12 +93,16 @@ class MemoryLog:
         self._lines: dict[str, int] = {}  # trial id → its line in the history
         self._keys: dict[str, int] = {}
         self._in_force: Mapping[str, Any] | None = None
+        self.turns: tuple[Turn, ...] = ()  # since the anchor of the model
 
     def transaction(self) -> AbstractContextManager[object]:
         return nullcontext()
 
     def record_ask(self, ask: Ask) -> None:
         self._state = ask.state
+        before = () if ask.state.anchor == int(ask.trial.id) else self.turns
+        turn = Turn.of(ask.told, [line for line, _ in ask.removed])
+        self.turns = () if ask.state.anchor is None else (*before, turn)
         self._in_force = ask.trial.params
         self._trials[ask.trial.id] = self._pending[ask.trial.id] = ask.trial
         for line, score in ask.removed:
@@ -120,7 +125,7 @@ class MemoryLog:
 
     def checkpoint(self) -> tuple[State, Checkpoint]:
         pending = self._pending.values()
-        return self._state, Checkpoint.of(self._history, pending, self._in_force, self._conditions)
+        return self._state, Checkpoint.of(self._history, pending, self._in_force, self._conditions, self.turns)
 
     def updates(self, asks: int, told: int) -> Updates:
         return Updates()
@@ -175,6 +180,7 @@ class MemoryLog:
         trials_by_id = log._trials | log._pending
         log._trials = {number: trials_by_id[number] for number in sorted(trials_by_id, key=lambda n: (len(n), n))}
         log._in_force = data.get("in_force")
+        log.turns = tuple(Turn.of(told, removed) for told, removed in data.get("turns", ()))
         return log
 
 

@@ -10,52 +10,62 @@ from typing import Any
 
 import numpy as np
 
-from ebbtide.errors import ClockWarning, ConfigurationError, EbbtideWarning
+from ebbtide.errors import ClockWarning, ConfigurationError, EbbtideWarning, NumericalError
 from ebbtide.gp.arrays import Array, Rows
 from ebbtide.gp.hyperparameters import Hyperparameters
-from ebbtide.gp.inference import MIN_ROWS, Fit, fit
-from ebbtide.gp.mean import weighted_mean
+from ebbtide.gp.incremental import Incremental
+from ebbtide.gp.inference import MIN_ROWS, SEARCH_ROWS, TOLERANCE, Fit, elsewhere, fit, held_guards, promise
+from ebbtide.gp.mean import mean_by, weighted_mean
 from ebbtide.gp.posterior import Interval, Moment, Posterior, condition
 from ebbtide.gp.standardization import Standardization, chosen_power, is_positive
-from ebbtide.parts.maximization import maximize, maximize_over
+from ebbtide.parts.maximization import RECENT, maximize, maximize_over
 from ebbtide.parts.outlook import Outlook
 from ebbtide.parts.staleness import Verdict, View, WassersteinBudget
 from ebbtide.parts.timing import Occasion
 from ebbtide.records import Kind, Trial
 from ebbtide.study.active import Dataset
+from ebbtide.study.course import Turn
 from ebbtide.study.knowledge import Knowledge
 from ebbtide.study.outcomes import Outcome, feasibility, level, modelled, safest
 from ebbtide.study.recommending import recommended
 from ebbtide.study.step import Step, checked_memory, checked_verdict
+from ebbtide.study.warm import LONGEST, Warm, anchored, caught_up
 
-SEARCH_EVERY = 10  # asks between two searches for hyperparameters from scratch
+SEARCH_EVERY = 10  # asks between two searches for hyperparameters from scratch, for each SEARCH_ROWS rows
+LOOK_EVERY = 200  # of so many rows one must be new, on average, before the fit is checked again
 MAX_PENDING = 64  # pending trials taken into account: clients that never answer must not slow down an ask
 WAITING = 30  # observations after which an outlier that nothing has confirmed is removed
 PATIENCE = 10  # observations made after a clock went back, before those from its future are dropped
 
 
 class ModelStep:
-    """One ask of the model, computed from what is known, at the time `now`."""
+    """One ask of the model, computed from what is known, at the time `now`.
 
-    def __init__(self, known: Knowledge, now: float, until: float, context: Array | None = None) -> None:
-        self.known, self.now, self.until, self.context = known, now, until, context
+    `warm` is a model of some earlier ask, if there is one; afterwards it is that of this ask, for the next one.
+    """
+
+    def __init__(
+        self, known: Knowledge, now: float, until: float, context: Array | None = None, warm: Warm | None = None
+    ) -> None:
+        self.known, self.now, self.until, self.context, self.warm = known, now, until, context, warm
         self.space, self.algorithm = known.space, known.algorithm
         self.state, self.active = known.state, known.active
         self.rng = np.random.default_rng([known.seed, known.state.asks])
-        self.step = Step()
+        self.step = Step(modelled=True)
         self.outcomes: list[Outcome] = []
+        self.carried: Incremental | None = None  # the model of the ask before, if it still fits
 
     def compute(self, kind: Kind = "explore") -> Step:
         """Fit, forget, condition, acquire."""
         self.step.kind = kind
         rows = self._without_outliers(self.known.thinned(self.step, self._dated_before(), self.now))
-        posterior = self._fit(rows)
-        self.outcomes = modelled(self.known, rows, self.rng)
-        posterior = self._forget(rows, posterior)
+        rows, posterior = self._fit(rows)
+        self.outcomes = modelled(self.known, np.sort(rows), self.rng)
+        rows, posterior = self._forget(rows, posterior)
         if kind == "hold":
             self._hold(posterior)
         else:
-            self._acquire(posterior)
+            self._acquire(rows, posterior)
         if self.outcomes:
             self.step.outcomes = {outcome.name: outcome.to_json() for outcome in self.outcomes}
             self.step.level = level(self.known)
@@ -72,37 +82,124 @@ class ModelStep:
         self.step.remove(old, [None if self.algorithm.temporal is None else 0.0] * len(old))
         return rows[~outlying]
 
-    def _fit(self, rows: Rows) -> Posterior:
-        """Fit the hyperparameters to the active observations (line 8): maximum likelihood or maximum a posteriori."""
+    def _fit(self, rows: Rows) -> tuple[Rows, Posterior]:
+        """Fit the hyperparameters to the active observations (line 8): maximum likelihood or maximum a posteriori.
+
+        Returns the rows in the order in which the posterior has them.
+        """
+        if len(rows) < MIN_ROWS:
+            return rows, self._unfitted(rows)
+        standardization, fresh = self._standardization(self.active.dataset.y[rows]), None
+        same_power = standardization.power == self.state.standardization.power
+        if same_power and (warm := self._warm_model(rows)) is not None:
+            in_model = warm.rows(self.known)
+            posterior = self._conditioned(warm.model, in_model, standardization)
+            fresh, fits = self._still_fits(warm.model, posterior)
+            if fits:
+                self.carried = warm.model
+                self.step.hyper, self.step.anchor = warm.hyper, self.state.anchor
+                self.step.guards += held_guards(self.known.families, warm.model.theta, self.known.prior())
+                return in_model, posterior
+        return rows, self._refit(rows, standardization, fresh)
+
+    def _unfitted(self, rows: Rows) -> Posterior:
+        """After a reset, keep the hyperparameters fitted last, and the scale that they were fitted on."""
+        self.warm = None
+        data, moments, held = self.active.dataset.take(rows), self.known.axis.rows(rows), self.state.hyper
+        start = self.known.default_hyperparameters() if held is None else held
+        kept = held is not None and self.state.standardization.suits(data.y)
+        self._standardize(data.y, self.state.standardization if kept else self._standardization(data.y))
+        kernel = start.kernel(*self.known.families)
+        return condition(kernel, start.noise, self.known.inputs(data), moments, self.step.z)
+
+    def _warm_model(self, rows: Rows) -> Warm | None:
+        """The model of the ask before with what was told since; None if it is not that of these rows, or too old."""
+        anchor = self.state.anchor
+        if anchor is None or self.state.asks - anchor >= LONGEST or self.step.rows:
+            return None
+        warm = caught_up(self.known, self.warm)
+        if warm is None:
+            return None
+        try:
+            warm.come(self.known, self.active.told)
+        except NumericalError:
+            self.step.guards += ("drift",)
+            return None
+        if not warm.is_accurate:
+            self.step.guards += ("drift",)
+            return None
+        self.warm = warm
+        same = np.array_equal(np.sort(warm.model.labels), self.active.lines[rows])
+        return warm if same else None
+
+    def _conditioned(self, model: Incremental, rows: Rows, standardization: Standardization) -> Posterior:
+        """The posterior of a model that holds its hyperparameters."""
+        y = self.active.dataset.y[rows]
+        if self.algorithm.mean == "weighted":
+            standardization = standardization.around(mean_by(model.P.sum(axis=0), standardization.apply(y)))
+        self._standardize(y, standardization)
+        return model.posterior(self.step.z)
+
+    def _still_fits(self, model: Incremental, posterior: Posterior) -> tuple[Array | None, bool]:
+        """What a search has found, if it was due and worth it; and whether the hyperparameters of a model still fit."""
+        prior, z = self.known.prior(), self.step.z
+        if self._looking and promise(model, z, posterior.alpha, prior) >= TOLERANCE:
+            return None, False
+        if not self._searching or len(model) > SEARCH_ROWS:
+            return None, not self._searching
+        y = self.active.dataset.y[np.searchsorted(self.active.lines, model.labels)]
+        power = self.state.standardization.power
+        if self.algorithm.transform == "auto" and is_positive(y) and chosen_power(model.P, y, power) != power:
+            return None, False
+        fresh = elsewhere(self.known.families, self.known.hyper, (model.X, model.t, z), prior, self.rng)
+        return fresh, fresh is None
+
+    @property
+    def _looking(self) -> bool:
+        """Whether this ask looks if the hyperparameters still fit: one row in many changes little."""
+        return self.state.asks % (1 + len(self.active) // LOOK_EVERY) == 0
+
+    def _refit(self, rows: Rows, standardization: Standardization, fresh: Array | None) -> Posterior:
+        """Fit the hyperparameters, and make the model afresh."""
         data, moments = self.active.dataset.take(rows), self.known.axis.rows(rows)
         held = self.state.hyper
         start = self.known.default_hyperparameters() if held is None else held
-        if len(data) < MIN_ROWS:
-            # After a reset, keep the hyperparameters fitted last, and the scale that they were fitted on.
-            kept = held is not None and self.state.standardization.suits(data.y)
-            self._standardize(data.y, self.state.standardization if kept else self._standardization(data.y))
-            kernel = start.kernel(*self.known.families)
-            return condition(kernel, start.noise, self.known.inputs(data), moments, self.step.z)
-        standardization = self._standardization(data.y)
-        search = held is None or self._searching
+        search = held is None or (self._searching and fresh is None)
         search |= standardization.power != self.state.standardization.power
-        fitted = self._fitted(start, data, moments, standardization, search=search)
-        if search and self.algorithm.transform == "auto" and is_positive(data.y):
+        fitted = self._fitted(start, data, moments, standardization, search=search, fresh=fresh)
+        if (search or fresh is not None) and self.algorithm.transform == "auto" and is_positive(data.y):
             power = chosen_power(fitted.posterior.P, data.y, standardization.power)
             if power != standardization.power:
                 changed = Standardization.of(data.y, power)
                 fitted = self._fitted(fitted.hyper, data, moments, changed, search=True)
         self.step.hyper = fitted.hyper
         self.step.guards += fitted.guards
-        return fitted.posterior
+        self._anchor(rows, fitted)
+        return fitted.posterior if self.carried is None else self.carried.posterior(self.step.z)
+
+    def _anchor(self, rows: Rows, fitted: Fit) -> None:
+        """Keep the model for later asks, if it is one of all active rows, and needed no jitter."""
+        whole = len(rows) == len(self.active) and not self.step.rows
+        self.warm = None
+        if whole and fitted.evaluation is not None and not fitted.posterior.jitter_rungs:
+            self.step.anchor = self.state.asks
+            self.warm = anchored(self.known, fitted.evaluation, self.active.lines[rows])
+            self.carried = self.warm.model
 
     @property
     def _searching(self) -> bool:
-        """Whether this ask searches for hyperparameters from scratch."""
-        return self.state.asks % SEARCH_EVERY == 0
+        """Whether this ask searches for hyperparameters from scratch: the more rows there are, the less they change."""
+        return self.state.asks % (SEARCH_EVERY * (1 + len(self.active) // SEARCH_ROWS)) == 0
 
     def _fitted(
-        self, start: Hyperparameters, data: Dataset, moments: Array, standardization: Standardization, *, search: bool
+        self,
+        start: Hyperparameters,
+        data: Dataset,
+        moments: Array,
+        standardization: Standardization,
+        *,
+        search: bool,
+        fresh: Array | None = None,
     ) -> Fit:
         families, X = self.known.families, self.known.inputs(data)
         if self.algorithm.mean == "weighted":
@@ -110,7 +207,8 @@ class ModelStep:
             center = weighted_mean(start.kernel(*families), start.noise, X, moments, z)
             standardization = standardization.around(center)
         self._standardize(data.y, standardization)
-        return fit(families, start, (X, moments, self.step.z), self.known.prior(), search=search, rng=self.rng)
+        values = (X, moments, self.step.z)
+        return fit(families, start, values, self.known.prior(), search=search, rng=self.rng, fresh=fresh)
 
     def _standardize(self, y: Array, standardization: Standardization) -> None:
         self.step.standardization = standardization
@@ -129,20 +227,39 @@ class ModelStep:
             )
         return standardization
 
-    def _forget(self, rows: Rows, posterior: Posterior) -> Posterior:
+    def _forget(self, rows: Rows, posterior: Posterior) -> tuple[Rows, Posterior]:
         """Remove what the staleness policy selects (lines 9-20 and 24)."""
-        if len(posterior) == 0 or self._behind().any():
-            return posterior
+        gone: list[int] = []
+        if len(posterior) and not self._behind().any():
+            gone = self._stale(rows, posterior)
+        if self.step.anchor is None or self.warm is None:
+            return np.delete(rows, gone), posterior.without(gone)
+        self.warm.go(Turn.of(self.active.told, self.active.lines[rows[gone]].tolist()))
+        if not gone:
+            return rows, posterior
+        left = self.warm.rows(self.known)
+        z = np.zeros(len(self.active))
+        z[rows] = self.step.z
+        return left, self.warm.model.posterior(z[left])
+
+    def _stale(self, rows: Rows, posterior: Posterior) -> list[int]:
+        """The rows of the posterior that the policy selects."""
         policy = self.algorithm.staleness
-        verdict = policy.review(self._view(posterior, self.step.z, rows, self.state.policy))
+        order = np.arange(len(rows)) if type(policy) is WassersteinBudget else np.argsort(rows)
+        as_it_is = bool((order[:-1] < order[1:]).all())
+        view = self._view(
+            posterior if as_it_is else posterior.taken(order), self.step.z[order], rows[order], self.state.policy
+        )
+        verdict = policy.review(replace(view, carried=self.carried if as_it_is else None))
         if self.outcomes and isinstance(policy, WassersteinBudget):
-            verdict = self._agreed(policy, verdict, rows)
+            verdict = self._agreed(policy, verdict, rows[order])
         gone, scores = checked_verdict(verdict, len(rows))
         self.step.policy = checked_memory(verdict.state, "staleness policy")
         self.step.guards += verdict.guards
-        self.step.remove(rows[gone], scores)
-        self.outcomes = [outcome.without(rows[gone]) for outcome in self.outcomes]
-        return posterior.without(gone)
+        self.step.remove(rows[order[gone]], scores)
+        self.outcomes = [outcome.without(rows[order[gone]]) for outcome in self.outcomes]
+        selected: list[int] = order[gone].tolist()
+        return selected
 
     def _view(self, posterior: Posterior, z: Array, rows: Rows, memory: Mapping[str, float]) -> View:
         """What the staleness policy sees of a model of these rows."""
@@ -174,22 +291,26 @@ class ModelStep:
         ]
         return verdict
 
-    def _acquire(self, posterior: Posterior) -> None:
+    def _acquire(self, rows: Rows, posterior: Posterior) -> None:
         """Maximize the acquisition at the time of the query (line 5), or over all times that the timing allows."""
         n, bounds = len(posterior), self.known.bounds
+        newest = self.active.dataset.x[np.sort(rows)[-RECENT:]]
         posterior = self._believing_pending(posterior)
+        near = np.vstack([newest, posterior.points[n:]])[-RECENT:]  # with the pending trials
         landing = self.now + median(self.state.responses or [0.0])
         earliest, latest = self._window(landing)
         acquisition, pace = self.algorithm.acquisition, self.known.pace(posterior.kernel.timescale)
         if latest > earliest and self.known.axis.is_clock:
             interval = posterior.during(earliest, latest, self.context)
             outlook = self._outlook(interval, earliest)
-            self.step.x, share = maximize_over(acquisition, outlook, self.space, self.rng, n, pace=pace, bounds=bounds)
+            self.step.x, share = maximize_over(
+                acquisition, outlook, self.space, self.rng, n, pace=pace, bounds=bounds, near=near
+            )
             chosen = float(interval.time(np.array(share)))
         else:
             chosen = earliest  # for a model that does not see the clock, all times are equally good
             outlook = self._outlook(posterior.at(self.known.axis.place(chosen), self.context), chosen)
-            self.step.x = maximize(acquisition, outlook, self.space, self.rng, n, pace=pace, bounds=bounds)
+            self.step.x = maximize(acquisition, outlook, self.space, self.rng, n, pace=pace, bounds=bounds, near=near)
         self._stay_feasible(outlook)
         self.step.wait = chosen if chosen > landing else None
 

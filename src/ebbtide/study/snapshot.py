@@ -31,7 +31,8 @@ DAMAGE = (EbbtideError, ArithmeticError, AttributeError, LookupError, RecursionE
 def payload_of(engine: Engine, log: Log) -> dict[str, Any]:
     """Everything about a study, as JSON."""
     known = {"state": engine.state.to_json(), "active": engine.active.lines.tolist()}
-    return engine.definition.to_json() | known | logs.to_json(log)
+    course = {} if engine.course is None else {"turns": [list(turn) for turn in engine.course.turns]}
+    return engine.definition.to_json() | known | logs.to_json(log) | course
 
 
 def load(path: str | os.PathLike[str], algorithm: Algorithm | None) -> tuple[Engine, MemoryLog]:
@@ -58,6 +59,7 @@ def rebuild(payload: Mapping[str, Any], algorithm: Algorithm | None = None) -> t
         checks.check_observations(log.history(), definition, state.asks)
         checks.check_trials(log.trials(), definition, state.asks)
         checks.check_in_force(log.in_force(), definition)
+        checks.check_turns(log.turns, log.history(), state)
         engine = Engine(definition)
         engine.restore(*log.checkpoint())
     return engine, log

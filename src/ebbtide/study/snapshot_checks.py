@@ -4,7 +4,7 @@ Whatever is wrong is a ValueError that names the place, so that it is found when
 next ask.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from reprlib import repr as brief
 from typing import Any, get_args
@@ -19,6 +19,7 @@ from ebbtide.parts.timing import WithinHorizon
 from ebbtide.records import Kind, Observation, Trial
 from ebbtide.study.conditions import Conditions
 from ebbtide.study.contexts import SAMPLE
+from ebbtide.study.course import Turn
 from ebbtide.study.definition import Definition
 from ebbtide.study.state import State, tuples
 
@@ -62,6 +63,7 @@ def check_state(state: State, definition: Definition) -> None:
     _require(state.latest_reading is None or _is_time(state.latest_reading), "latest_reading", state.latest_reading)
     responses = state.responses
     _require(isinstance(responses, list) and all(map(_is_duration, responses)), "responses", responses)
+    _require(state.anchor is None or (_is_count(state.anchor) and state.anchor < state.asks), "anchor", state.anchor)
     _require(state.behind_since is None or _is_count(state.behind_since), "behind_since", state.behind_since)
     guards = state.guards
     _require(isinstance(guards, dict) and set(guards) <= set(MEANING), "guards", guards)
@@ -133,6 +135,21 @@ def check_trials(trials: Iterable[Trial], definition: Definition, asks: int) -> 
         _require(trial.kind in get_args(Kind), f"kind of {place}", trial.kind)
         _check_context(definition.conditions, place, trial.context, complete=False)
         _check_filled(place, trial)
+
+
+def check_turns(turns: Sequence[Turn], history: Sequence[Observation], state: State) -> None:
+    """The asks since the model's anchor saw more and more of the history, and removed what had been active."""
+    if not turns:
+        return
+    _require(state.anchor is not None and len(turns) == state.asks - state.anchor, "turns, how many there are,", turns)
+    _require(all(_is_count(turn.told) for turn in turns), "turns", turns)
+    seen = [turn.told for turn in turns]
+    _require(seen == sorted(seen) and seen[-1] <= len(history), "turns", turns)
+    removed = [line for turn in turns for line in turn.removed]
+    _require(all(map(_is_count, removed)) and len(set(removed)) == len(removed), "turns", turns)
+    _require(all(line < turn.told for turn in turns for line in turn.removed), "turns", turns)
+    gone = [history[line] for line in removed]
+    _require(all(told.removed_at is not None and told.value is not None for told in gone), "turns", turns)
 
 
 def check_in_force(params: Any, definition: Definition) -> None:

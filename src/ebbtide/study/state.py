@@ -1,7 +1,7 @@
 """What an optimizer must remember between two asks.
 
-Every ask starts from this state and from nothing else, so an optimizer that was saved and loaded asks what the
-uninterrupted one would have asked.
+Every ask starts from this state, the active set and the turns since the model's anchor (course.py), and from nothing
+else, so an optimizer that was saved and loaded asks what the uninterrupted one would have asked.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from ebbtide.gp.standardization import Standardization
 from ebbtide.study import contexts
 
 # Fields that stored states did not always have; they are left out while they are empty.
-ADDED = ("contexts", "context_lines", "latest", "outcomes", "level")
+ADDED = ("contexts", "context_lines", "latest", "outcomes", "level", "anchor")
 ADDED_HYPERPARAMETERS = ("context", "cycles")
 
 
@@ -37,6 +37,7 @@ class State:
     latest: dict[str, Any] = field(default_factory=dict)  # measurement of each variable of the context
     outcomes: dict[str, Any] = field(default_factory=dict)  # by constraint: what the model knows about its value
     level: dict[str, float] = field(default_factory=dict)  # required of a setting, and the counts that it follows from
+    anchor: int | None = None  # the ask whose model later ones have changed row by row (course.py); None: there is none
 
     def noting(self, reading: float) -> "State":
         """The same state after a reading of the clock, which may be the latest."""

@@ -38,6 +38,8 @@ class Step:
     guards: tuple[Guard, ...] = ()
     outcomes: dict[str, Any] | None = None  # models of the values under a constraint
     level: dict[str, float] | None = None
+    modelled: bool = False  # whether the model was needed at all; if so, which ask it is anchored at:
+    anchor: int | None = None
     rows: list[int] = field(default_factory=list)
     scores: list[float | None] = field(default_factory=list)
 
@@ -62,6 +64,7 @@ class Step:
             guards=guards,
             outcomes=state.outcomes if self.outcomes is None else self.outcomes,
             level=state.level if self.level is None else self.level,
+            anchor=self.anchor if self.modelled or self.rows else state.anchor,
             latest={} if "clock_went_back" in self.guards else state.latest,
             responses=[*state.responses, max(0.0, landed - now)][-RESPONSES:],
         ).noting(landed)

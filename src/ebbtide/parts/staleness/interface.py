@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ebbtide.gp.arrays import Array
+from ebbtide.gp.criterion import Criterion, CriterionMethod, criterion_of
+from ebbtide.gp.incremental import Incremental
 from ebbtide.gp.inference import InferenceMethod
 from ebbtide.gp.posterior import Posterior
 from ebbtide.guards import Guard
@@ -17,7 +19,10 @@ Index = np.ndarray[Any, np.dtype[np.integer[Any]]]
 
 @dataclass(frozen=True)
 class View:
-    """The active observations, one row each in the order told, under the model just fitted."""
+    """The active observations, one row each, under the model just fitted.
+
+    Rows are in the order told, except for a `WassersteinBudget`, which sees them in the order of the model's matrices.
+    """
 
     posterior: Posterior  # with its kernel, noise, X (unit cube), P and alpha
     z: Array  # the standardised values; larger is better
@@ -29,9 +34,16 @@ class View:
     rng: np.random.Generator
     inference: InferenceMethod = "map"
     contexts: Array | None = None  # a sample of those that were ever seen, for a model with a context
+    carried: Incremental | None = None  # the model that the posterior is of, if it carries the criterion along
 
     def __len__(self) -> int:
         return len(self.t)
+
+    def criterion(self, method: CriterionMethod) -> Criterion:
+        """How relevant each observation is now; rows can be removed from it."""
+        posterior, present = self.posterior, self.present
+        carried = None if self.carried is None else self.carried.criterion(posterior.alpha, present)
+        return criterion_of(posterior, present, method, self.contexts) if carried is None else carried
 
     @property
     def timescale(self) -> float | None:

@@ -11,7 +11,7 @@ import numpy as np
 from ebbtide.checks import as_finite, is_whole
 from ebbtide.errors import ConfigurationError
 from ebbtide.gp.carried import Leaving
-from ebbtide.gp.criterion import Criterion, CriterionMethod, criterion_of
+from ebbtide.gp.criterion import Criterion, CriterionMethod
 from ebbtide.guards import Guard
 from ebbtide.parts.staleness.interface import PolicyState, Staleness, Verdict, View
 
@@ -59,8 +59,7 @@ class WassersteinBudget(Staleness):
                 "WassersteinBudget needs a temporal kernel, because without one no observation becomes stale; "
                 "give the algorithm one, such as eb.Matern(1.5), or another staleness policy"
             )
-        scored = partial(criterion_of, view.posterior, now, self.method, view.contexts)
-        return self.spend(len(view.posterior), scored, view.state, now, timescale)
+        return self.spend(len(view), partial(view.criterion, self.method), view.state, now, timescale)
 
     def spend(
         self, n: int, scored: Callable[[], Criterion], state: PolicyState, now: float, timescale: float

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -15,6 +16,7 @@ from ebbtide.errors import DamagedError, StorageError, StudyError, UnknownStudyE
 from ebbtide.records import Observation, Trial
 from ebbtide.study.active import RECENT, REMEMBERED_ASKS, REMEMBERED_FAILURES, Checkpoint
 from ebbtide.study.conditions import Conditions
+from ebbtide.study.course import Turn
 from ebbtide.study.engine import Engine
 from ebbtide.study.log import Ask, Updates
 from ebbtide.study.state import State
@@ -243,7 +245,19 @@ class SqliteLog:
             (reading,) = self.database.row(query, (self.study, seen))
             pending = () if last is None else self._pending_since(last - REMEMBERED_ASKS)
             restored = replace(self._checkpoint(pending), contexts=self._contexts_since(seen), broken=self.broken())
+            if state.anchor is not None:
+                turns = self._turns_since(state.anchor)
+                gone = self.numbered([line for turn in turns for line in turn.removed])
+                restored = replace(restored, turns=turns, gone=gone)
             return state if reading is None else state.noting(reading), restored
+
+    def _turns_since(self, anchor: int) -> list[Turn]:
+        """What the asks from this one on had seen and removed."""
+        query = "SELECT ask, told FROM asks WHERE study = ? AND ask >= ? ORDER BY ask"
+        removed = defaultdict[int, list[int]](list)
+        for ask, line in self.removals_since(anchor):
+            removed[ask].append(line)
+        return [Turn.of(told, removed[ask]) for ask, told in self.database.rows(query, (self.study, anchor))]
 
     def _contexts_since(self, line: int) -> dict[int, Observation]:
         """The lines of the history from this one on that have a context."""
