@@ -5,7 +5,7 @@ from scipy.stats import multivariate_normal
 
 import ebbtide as eb
 from ebbtide.gp.hyperparameters import Families, Hyperparameters
-from ebbtide.gp.likelihood import Likelihood
+from ebbtide.gp.likelihood import Evaluation, Likelihood
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -66,6 +66,15 @@ def test_more_rows_than_one_block(rng):
     covariance = hyper.kernel(eb.Matern(2.5), eb.Matern(1.5))(X, t, X, t) + hyper.noise * np.eye(220)
     assert evaluation.value == pytest.approx(multivariate_normal(cov=covariance).logpdf(y))
     assert np.allclose(evaluation.P, np.linalg.inv(covariance))
+
+
+def test_stored_hyperparameters_give_the_same_matrices_to_the_last_bit(rng):
+    likelihood = Likelihood(Families(eb.Matern(2.5), eb.Matern(1.5)), *observations(rng, n=8))
+    for theta in rng.normal([0.0, -1.0, 1.0, -3.0], 1.0, size=(400, 4)):
+        fitted = likelihood(theta)
+        again = Evaluation(likelihood, fitted.hyperparameters)
+        assert np.array_equal(again.P, fitted.P)
+        assert np.array_equal(again.theta, fitted.theta)
 
 
 def test_vectors_and_back():

@@ -12,7 +12,7 @@ from helpers.studies import Tables, url
 import ebbtide as eb
 from ebbtide.clock import wait_until
 from ebbtide.gp.posterior import condition
-from ebbtide.study.warm import LONGEST
+from ebbtide.study.warm import LONGEST, caught_up
 
 HASTY = eb.Algorithm(staleness=eb.WassersteinBudget(alpha=8.0, min_active=5))
 EXACT = eb.Algorithm(staleness=eb.WassersteinBudget(alpha=8.0, min_active=5, method="exact"))
@@ -145,6 +145,20 @@ def test_the_model_that_is_kept_is_the_one_of_the_data():
         fresh = condition(opt.model.kernel, opt.model.noise, data.x[rows], data.t[rows], data.y[rows])
         assert sorted(warm.model.labels.tolist()) == engine.active.lines.tolist()
         np.testing.assert_allclose(warm.model.P, fresh.P, atol=1e-9 * np.abs(fresh.P).max())
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_what_is_recorded_gives_the_model_back_to_the_last_bit():
+    opt = begun(HASTY)
+    rng = np.random.default_rng(6)
+    for _ in range(30):
+        go_on(opt, 1, rng)
+        kept, again = opt._engine.warm, caught_up(opt._engine, None)
+        if kept is None:
+            continue
+        assert again.hyper == kept.hyper
+        assert np.array_equal(again.model.labels, kept.model.labels)
+        assert np.array_equal(again.model.P, kept.model.P)
 
 
 def test_rounding_that_adds_up_is_noticed_and_counted(monkeypatch):

@@ -76,7 +76,8 @@ def _anchor_again(known: Knowledge, hyper: Hyperparameters, anchor: Turn) -> War
     """The model as the anchor left it."""
     lines = known.lines_between(0, anchor.told)
     X, t = known.inputs_of(lines)
-    fitted = Likelihood(known.families, X, t, np.zeros(len(lines)))(hyper.to_vector())
+    # From the hyperparameters themselves: the exponentials of their logarithms may differ in the last digit.
+    fitted = Evaluation(Likelihood(known.families, X, t, np.zeros(len(lines))), hyper)
     warm = anchored(known, fitted, lines)
     warm.go(anchor)
     return warm
