@@ -169,6 +169,16 @@ def test_rounding_that_adds_up_is_noticed_and_counted(monkeypatch):
     assert opt._engine.state.anchor == opt._engine.state.asks - 1
 
 
+def test_a_model_that_is_too_large_is_made_afresh_by_every_ask(monkeypatch, tmp_path):
+    monkeypatch.setattr("ebbtide.study.warm.LARGEST", 20_000)
+    opt = begun("keep-all")
+    drive(opt, moving_bump, 40)
+    assert opt._engine.warm is None
+    assert opt._engine.state.anchor is None
+    opt.save(tmp_path / "s.json")
+    assert eb.Optimizer.load(tmp_path / "s.json").ask() == opt.ask()
+
+
 def test_a_clock_that_goes_back_makes_the_model_afresh(tmp_path):
     opt = begun(HASTY)
     drive(opt, moving_bump, 30)

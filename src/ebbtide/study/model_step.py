@@ -29,7 +29,7 @@ from ebbtide.study.knowledge import Knowledge
 from ebbtide.study.outcomes import Outcome, feasibility, level, modelled, safest
 from ebbtide.study.recommending import recommended
 from ebbtide.study.step import Step, checked_memory, checked_verdict
-from ebbtide.study.warm import LONGEST, Warm, anchored, caught_up
+from ebbtide.study.warm import LONGEST, Warm, anchored, caught_up, is_affordable
 
 SEARCH_EVERY = 10  # asks between two searches for hyperparameters from scratch, for each SEARCH_ROWS rows
 LOOK_EVERY = 200  # of so many rows one must be new, on average, before the fit is checked again
@@ -178,10 +178,10 @@ class ModelStep:
         return fitted.posterior if self.carried is None else self.carried.posterior(self.step.z)
 
     def _anchor(self, rows: Rows, fitted: Fit) -> None:
-        """Keep the model for later asks, if it is one of all active rows, and needed no jitter."""
-        whole = len(rows) == len(self.active) and not self.step.rows
+        """Keep the model for later asks, if it is one of all active rows, needed no jitter and is not too large."""
+        whole = len(rows) == len(self.active) and not self.step.rows and not fitted.posterior.jitter_rungs
         self.warm = None
-        if whole and fitted.evaluation is not None and not fitted.posterior.jitter_rungs:
+        if whole and fitted.evaluation is not None and is_affordable(fitted.evaluation):
             self.step.anchor = self.state.asks
             self.warm = anchored(self.known, fitted.evaluation, self.active.lines[rows])
             self.carried = self.warm.model

@@ -15,6 +15,7 @@ from ebbtide.study.knowledge import Knowledge
 
 LONGEST = 64  # asks from one anchor to the next, which also bounds rounding errors
 DRIFT = 1e-8  # how far P may be from an inverse
+LARGEST = 512 << 20  # bytes: a larger model is not kept between two asks
 
 
 @dataclass
@@ -62,6 +63,11 @@ def caught_up(known: Knowledge, warm: Warm | None) -> Warm | None:
     except NumericalError:
         return None
     return warm
+
+
+def is_affordable(fitted: Evaluation) -> bool:
+    """Whether a model is small enough to be kept: P, Δ, C_S and a matrix for each parameter but scale and noise."""
+    return 8 * len(fitted.alpha) ** 2 * (len(fitted.theta) + 1) <= LARGEST
 
 
 def anchored(known: Knowledge, fitted: Evaluation, lines: Rows) -> Warm:
