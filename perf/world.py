@@ -111,6 +111,7 @@ def limits() -> Iterator[Ratio]:
     yield Ratio("limits", "latency-loose", limited, of("latency-loose"), must="≤ 1.3", aim="≤ 1.1")
 
 
+POOLED = ("irrelevant", "no-cycle")  # what is of no use must not cost much, on the whole
 RATIOS: dict[str, Callable[[], Iterator[Ratio]]] = {
     "baselines": baselines,
     "context": context,
@@ -154,14 +155,28 @@ def seeded(case: Case, seeds: int) -> list[Case]:
 
 def compared(ratio: Ratio, runs: pd.DataFrame, seeds: int) -> dict[str, object]:
     """Geometric mean over the seeds, with its 95 % interval."""
+    return averaged(ratio, ratio.case, log_ratios(ratio, runs, seeds))
+
+
+def pooled(figure: str, runs: pd.DataFrame, seeds: int) -> dict[str, object]:
+    """The same over all problems of a figure."""
+    ratios = list(RATIOS[figure]())
+    logs = np.concatenate([log_ratios(ratio, runs, seeds) for ratio in ratios])
+    return averaged(ratios[0], "all of them", logs)
+
+
+def log_ratios(ratio: Ratio, runs: pd.DataFrame, seeds: int) -> Array:
     above, below = (
         np.array([runs.loc[astuple(case), ratio.measure] for case in seeded(side, seeds)], dtype=float)
         for side in (ratio.above, ratio.below)
     )
-    logs = np.log(above / below)
+    return np.log(above / below)
+
+
+def averaged(ratio: Ratio, case: str, logs: Array) -> dict[str, object]:
     half = interval(logs)
     found = np.exp([logs.mean(), logs.mean() - half, logs.mean() + half])
-    return line(ratio.figure, ratio.case, found, seeds, ratio.must, ratio.aim)
+    return line(ratio.figure, case, found, len(logs), ratio.must, ratio.aim)
 
 
 def violated(case: Case, binds: bool, runs: pd.DataFrame, seeds: int) -> dict[str, object]:
@@ -211,6 +226,7 @@ def main() -> None:
     cases += [case for limit, _ in limited for case in seeded(limit, chosen.seeds)]
     runs = finished(cases, chosen.runs, chosen.jobs) if cases else pd.DataFrame()
     rows = [compared(ratio, runs, chosen.seeds) for ratio in ratios]
+    rows += [pooled(figure, runs, chosen.seeds) for figure in POOLED if figure in chosen.only]
     rows += [violated(case, binds, runs, chosen.seeds) for case, binds in limited]
     if "ask" in chosen.only:
         rows.append(asked(chosen.repetitions))
