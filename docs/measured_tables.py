@@ -325,6 +325,16 @@ def sparse(ending: str) -> Callable[[], Rows]:
     return rows
 
 
+def world(figure: str) -> Table:
+    """A line for each case: the ratio, and its 95 % interval (of the ask: the quartiles)."""
+
+    def rows() -> Rows:
+        lines = data("world")[data("world")["figure"] == figure].itertuples()
+        return [[line.case, f"**{line.measured:.2f}**", f"{line.low:.2f} to {line.high:.2f}"] for line in lines]
+
+    return Table(("world",), rows)
+
+
 TABLES = {
     "steps": Table(("steps",), steps(["ebbtide", "ebbtide exact", *PEERS, "LAPACK inverse"])),
     "steps-short": Table(("steps",), steps(["ebbtide", *PEERS])),
@@ -359,5 +369,9 @@ TABLES = {
     "recommendations": Table(("recommendations",), recommendations),
     "sparse": Table(("sparse",), sparse("")),
     "sparse-start": Table(("sparse",), sparse(" + start")),
+    **{
+        f"world-{figure}": world(figure)
+        for figure in ("context", "irrelevant", "cycle", "no-cycle", "violations", "limits")
+    },
     **{path.stem: live(path.stem) for path in sorted(DATA.glob("live-*.csv"))},
 }

@@ -170,7 +170,8 @@ def log_ratios(ratio: Ratio, runs: pd.DataFrame, seeds: int) -> Array:
         np.array([runs.loc[astuple(case), ratio.measure] for case in seeded(side, seeds)], dtype=float)
         for side in (ratio.above, ratio.below)
     )
-    return np.log(above / below)
+    logs: Array = np.log(above / below)
+    return logs
 
 
 def averaged(ratio: Ratio, case: str, logs: Array) -> dict[str, object]:

@@ -27,7 +27,7 @@ def studied(per_timescale: float, n: int = 60, **options: Any) -> eb.Optimizer:
 
 @pytest.mark.slow
 def test_an_objective_that_changes_too_fast_for_the_pace():
-    opt = studied(4.0)
+    opt = studied(4.0, n=80)
     said, again = opt.warnings
     assert again.startswith("The values seem to come back every 3")  # sixteen measurements
     span = opt.hyperparameters["timescale"]
