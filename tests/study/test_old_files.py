@@ -1,8 +1,9 @@
 """Files written by an earlier ebbtide can be opened today, and ask what they would have asked then.
 
 `data/v1.db` and `data/v1-*.json` were written before the first release (schema and snapshot version 1); `data/v2.db`
-and `data/v2-*.json` before there were contexts and constraints (schema version 2, snapshot version 1). Another build of
-NumPy or another processor may round differently, hence the tolerances.
+and `data/v2-*.json` before there were contexts and constraints (schema version 2, snapshot version 1); `data/v3.db` and
+`data/v3-*.json` before there were tokens (schema version 3). Another build of NumPy or another processor may round
+differently, hence the tolerances.
 """
 
 import json
@@ -15,7 +16,7 @@ import pytest
 import ebbtide as eb
 
 DATA = Path(__file__).with_name("data")
-EXPECTED = {v: json.loads((DATA / f"{v}-expected.json").read_text(encoding="utf-8")) for v in ("v1", "v2")}
+EXPECTED = {v: json.loads((DATA / f"{v}-expected.json").read_text(encoding="utf-8")) for v in ("v1", "v2", "v3")}
 STUDIES = [(version, name) for version, studies in EXPECTED.items() for name in studies]
 
 
@@ -27,6 +28,12 @@ def value(params, t):
 
 def check_alike(params, expected):
     assert params == expected | {"power": pytest.approx(expected["power"], rel=1e-4)}
+
+
+def approximately(number):
+    if isinstance(number, dict):
+        return {name: approximately(each) for name, each in number.items()}
+    return pytest.approx(tuple(number) if isinstance(number, list) else number)
 
 
 def stored(version, name, folder):
@@ -50,7 +57,7 @@ def test_an_old_file_asks_what_it_would_have_asked(version, name, opened, tmp_pa
     assert len(opt.dataset) == expected["active"]
     assert opt.guards == expected["guards"]
     for name, number in expected["hyperparameters"].items():
-        assert opt.hyperparameters[name] == pytest.approx(tuple(number) if isinstance(number, list) else number)
+        assert opt.hyperparameters[name] == approximately(number)
     if expected["relevance"] is not None:
         assert opt.relevance().tolist() == pytest.approx(expected["relevance"], rel=1e-6, abs=1e-6)
     for asked in expected["asks"]:
