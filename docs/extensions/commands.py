@@ -1,5 +1,6 @@
 """`{commands}`: the command line's reference, from the commands themselves."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import click
@@ -12,8 +13,17 @@ from ebbtide.cli.commands import ebbtide
 
 class Commands(SphinxDirective):
     def run(self) -> list[nodes.Node]:
-        text = "\n\n".join(described(name, command) for name, command in ebbtide.commands.items())
+        text = "\n\n".join(described(name, command) for name, command in every(ebbtide))
         return self.parse_text_to_nodes(text, allow_section_headings=True)
+
+
+def every(group: click.Group, before: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Every command, with its name; instead of a group, the commands in it."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from every(command, f"{before}{name} ")
+        else:
+            yield before + name, command
 
 
 def described(name: str, command: click.Command) -> str:

@@ -8,6 +8,7 @@ from ebbtide.algorithms import Algorithm
 from ebbtide.client import Client
 from ebbtide.clock import ManualClock, SystemClock
 from ebbtide.errors import (
+    AccessError,
     BusyError,
     CallbackWarning,
     ClockWarning,
@@ -57,6 +58,7 @@ __all__ = [
     "EI",
     "PI",
     "UCB",
+    "AccessError",
     "Algorithm",
     "Asked",
     "AtLeast",

@@ -13,6 +13,7 @@ EbbtideError
 ├── StorageError         a database that is full, read-only, busy, damaged, gone or from a newer version
 │   └── DamagedError          … or a study in it whose rows cannot be read
 ├── ServiceError         a service that cannot be reached, or refused a request
+│   ├── AccessError           … because the token does not allow it
 │   ├── BusyError             … because too many requests are already waiting
 │   └── WorkerError           … because a model takes too long or too much memory, or its workers keep dying
 └── NumericalError       a matrix that no jitter could make positive definite
@@ -78,6 +79,10 @@ class DamagedError(StorageError):
 
 class ServiceError(EbbtideError):
     """A service that cannot be reached, or refused a request."""
+
+
+class AccessError(ServiceError):
+    """The token does not allow that: it lacks a scope, or its names have another prefix."""
 
 
 class BusyError(ServiceError):

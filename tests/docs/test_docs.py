@@ -21,7 +21,18 @@ from helpers.serving import served
 import ebbtide as eb
 from ebbtide.cli.commands import ebbtide
 from ebbtide.guards import Guard
-from ebbtide.service import Limits, chunks, descriptors, middleware, protocol, reader, server, workers
+from ebbtide.service import (
+    Limits,
+    chunks,
+    descriptors,
+    middleware,
+    protocol,
+    reader,
+    routes_read,
+    schemas,
+    server,
+    workers,
+)
 from ebbtide.service.studies import ANSWER_S, MAX_DEFINITION
 from ebbtide.service.worker import Bounds
 from ebbtide.study.conditions import MAX_CONSTRAINTS, MAX_CYCLES, MAX_WIDTH
@@ -234,7 +245,9 @@ def test_every_command_that_is_shown_is_one(page, command, tmp_path, monkeypatch
     (tmp_path / "frames" / "temperature_w-dbo_seed0.parquet").touch()
     words = shlex.split(re.sub(r"^[A-Z_]+=\$\(.*?\) ", "", command), comments=True)
     if words[0] == "ebbtide":
-        ebbtide.commands[words[1]].make_context(words[1], words[2:])
+        depth = 2 if words[1] in ebbtide.commands and isinstance(ebbtide.commands[words[1]], click.Group) else 1
+        name = " ".join(words[1 : 1 + depth])
+        COMMANDS[name].make_context(name, words[1 + depth :])
     elif words[0] == "make":
         assert f"\n{words[1]}:" in text("Makefile")
     elif words[:2] == ["pip", "install"]:
@@ -258,6 +271,14 @@ def test_the_page_of_conditions_has_the_limits_of_the_code():
         assert f"{what} | {most} |" in page
     assert f"constraints have at most {MAX_NAME} characters" in page
     assert f"longer than {context.TIME_LIMIT:g} s, and at most {context.LONGEST / 2**10:g} KiB are read" in page
+
+
+def test_the_page_of_tenants_has_the_limits_and_the_scopes_of_the_code():
+    page = text("docs/tenants.md")
+    asks = f"at most {schemas.MAX_ASKS} asks (for at most {Limits().trials} trials in all)"
+    assert f"{asks}, and `POST /tell` at most {schemas.MAX_TELLS} tells" in page
+    assert re.findall(r"^\| `([a-z]+)` \|", page, re.MULTILINE) == ["read", "ask", "tell", "admin"]
+    assert f"limit={routes_read.STUDIES}`" in text("docs/service.md")
 
 
 def test_the_service_page_has_the_limits_of_the_code():
@@ -291,9 +312,18 @@ def test_the_service_page_has_the_limits_of_the_code():
     assert f"it needs {descriptors.OWN} for itself" in page
 
 
+def every(group, before=""):
+    """Every command by its name; instead of a group, the commands in it."""
+    found = {}
+    for name, command in group.commands.items():
+        found |= every(command, f"{before}{name} ") if isinstance(command, click.Group) else {before + name: command}
+    return found
+
+
+COMMANDS = every(ebbtide)
 OPTIONS = [
     (name, option)
-    for name, command in ebbtide.commands.items()
+    for name, command in COMMANDS.items()
     for option in command.params
     if isinstance(option, click.Option)
 ]
@@ -302,12 +332,12 @@ OPTIONS = [
 def test_every_command_and_option_is_documented():
     """On a page that somebody wrote, as well as in the reference, which is made from the help texts."""
     pages = [text(page) for page in PAGES]
-    about = {name: "".join(page for page in pages if f"ebbtide {name}" in page) for name in ebbtide.commands}
+    about = {name: "".join(page for page in pages if f"ebbtide {name}" in page) for name in COMMANDS}
     assert [name for name, found in about.items() if not found] == []
     shown = {name: set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", found)) for name, found in about.items()}
     assert [(name, option.name) for name, option in OPTIONS if not shown[name] & {*option.opts}] == []
 
 
 def test_every_command_and_option_has_a_help_text():
-    assert [name for name, command in ebbtide.commands.items() if not command.help] == []
+    assert [name for name, command in COMMANDS.items() if not command.help] == []
     assert [(name, option.name) for name, option in OPTIONS if not option.help] == []

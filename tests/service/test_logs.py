@@ -197,10 +197,10 @@ def test_what_succeeds_is_logged_only_on_demand(direct, tmp_path, caplog):
 
 
 def test_a_failure_of_the_service_has_its_traceback_in_the_log_and_not_in_the_answer(direct, caplog, monkeypatch):
-    def fail(self):
+    def fail(*page):
         raise ZeroDivisionError("something is\nERROR wrong")
 
-    monkeypatch.setattr(Storage, "overview", fail)
+    monkeypatch.setattr(Storage, "listed", fail)
     answer = direct.call("GET", "/studies", headers=[BEARER])
     assert (answer.status, answer.error) == (500, "InternalError")
     assert b"wrong" not in answer.body

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from ebbtide import algorithms
+from ebbtide.cli import tokens
 from ebbtide.cli.options import (
     CONTEXT,
     FOLDER,
@@ -28,6 +29,9 @@ from ebbtide.version import __version__
 @click.version_option(__version__, prog_name="ebbtide")
 def ebbtide() -> None:
     """Bayesian optimization for objectives that drift."""
+
+
+ebbtide.add_command(tokens.token)
 
 
 @ebbtide.command(epilog=NAMES)

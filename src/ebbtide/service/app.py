@@ -3,24 +3,29 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from typing import Any
 
-from fastapi import APIRouter, FastAPI, Response
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from ebbtide import wire
 from ebbtide.errors import StorageError
+from ebbtide.service.access import access_of, guard
 from ebbtide.service.errors import ERRORS, answer_errors
-from ebbtide.service.figures import Place, Scraper
+from ebbtide.service.figures import Place, Scrapers
 from ebbtide.service.metrics import Metrics
 from ebbtide.service.middleware import LOOPBACK, Limits, Middleware
 from ebbtide.service.reader import Reader
 from ebbtide.service.recorder import Recorder
+from ebbtide.service.routes_bulk import bulk_routes
 from ebbtide.service.routes_pages import is_public, page_routes
 from ebbtide.service.routes_read import health_routes, read_routes
 from ebbtide.service.routes_write import write_routes
 from ebbtide.service.studies import Studies
+from ebbtide.service.tokens import Tokens
+from ebbtide.service.verbs import Verbs
 from ebbtide.study.storage import Storage
 from ebbtide.study.storage.database import path_of
 from ebbtide.version import __version__
@@ -51,10 +56,13 @@ def application(
     limits = limits or Limits()
     studies = Studies(storage, processes, limits)
     metrics = Metrics()
+    tokens = Tokens(token, studies.tokens())
     later = {WORKERS_AFTER_S: studies.start_workers, VIEWER_AFTER_S: studies.viewer.start}
-    app = _app(studies, later, _once_ready(studies, on_ready))
-    app.include_router(write_routes(studies, limits, metrics))
-    app.include_router(read_routes(studies, limits))
+    app = _app(studies, later, [_once_ready(studies, on_ready), lambda: tokens.watch(studies.read)])
+    verbs = Verbs(studies, limits, metrics)
+    app.include_router(write_routes(studies, verbs))
+    app.include_router(bulk_routes(verbs, str(path_of(storage))))
+    app.include_router(read_routes(studies, limits, tokens.accepts))
     app.include_router(health_routes(studies))
     app.include_router(_metrics_route(studies, metrics))
     app.include_router(page_routes(studies, "service"))
@@ -62,7 +70,7 @@ def application(
     _document_token(app)
     guarded = Middleware(
         app,
-        token=token,
+        access=tokens.access,
         hosts=hosts,
         any_address=any_address,
         limits=limits,
@@ -76,11 +84,14 @@ def read_only_application(storage: str) -> Recorder:
     """The dashboard of the studies in `storage`, for this machine; it can change nothing."""
     reader, limits = Reader(storage), Limits()
     app = _app(reader, {0.0: reader.viewer.start})
-    app.include_router(read_routes(reader, limits))
+    app.include_router(read_routes(reader, limits, lambda access: True))
     app.include_router(health_routes(reader))
     app.include_router(page_routes(reader, "file"))
     answer_errors(app, str(path_of(storage)))
-    guarded = Middleware(app, token=None, hosts=LOOPBACK, any_address=False, limits=limits, refusal=reader.refusal)
+    everybody = Tokens(None).access  # whoever can read the file, which is why tokens in it do not matter
+    guarded = Middleware(
+        app, access=everybody, hosts=LOOPBACK, any_address=False, limits=limits, refusal=reader.refusal
+    )
     return Recorder(guarded, Metrics())
 
 
@@ -95,16 +106,12 @@ def _once_ready(studies: Studies, act: Callable[[], None]) -> Callable[[], Corou
     return wait
 
 
-async def _nothing() -> None:
-    pass
-
-
 def _app(
     reader: Reader,
     later: Mapping[float, Callable[[], None]],
-    beside: Callable[[], Coroutine[Any, Any, None]] = _nothing,
+    beside: Iterable[Callable[[], Coroutine[Any, Any, None]]] = (),
 ) -> FastAPI:
-    """`later` maps seconds after the start to what is to be done then; `beside` runs while requests are served."""
+    """`later` maps seconds after the start to what is to be done then; `beside` run while requests are served."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -112,7 +119,7 @@ def _app(
         waiting: list[asyncio.Handle | asyncio.Task[None]] = [
             loop.call_later(seconds, act) for seconds, act in later.items()
         ]
-        waiting.append(asyncio.create_task(beside()))
+        waiting += [asyncio.create_task(run()) for run in beside]
         yield
         for each in waiting:
             each.cancel()
@@ -123,6 +130,7 @@ def _app(
         version=__version__,
         description="Bayesian optimization for objectives that drift: ask what to try, tell what you measured.",
         lifespan=lifespan,
+        dependencies=[Depends(guard)],
         docs_url=None,  # it would fetch its scripts from another site
         redoc_url=None,
         redirect_slashes=False,  # one path per route
@@ -138,20 +146,31 @@ def _metrics_route(studies: Studies, metrics: Metrics) -> APIRouter:
         responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}, "description": "for Prometheus"}},
         summary="Figures for Prometheus",
     )
-    async def scrape() -> Response:
+    async def scrape(request: Request) -> Response:
         metrics.oldest_ask.set(studies.oldest_wait)
-        return Response(await studies.read_shared(text), media_type=CONTENT_TYPE_LATEST)
+        scraped = _Scraped(access_of(request.scope).prefix, metrics, scrapers)
+        return Response(await studies.read_shared(scraped), media_type=CONTENT_TYPE_LATEST)
 
-    scraper = Scraper()
+    scrapers = Scrapers()
+    return routes
 
-    def text(storage: Storage) -> bytes:
+
+@dataclass(frozen=True)
+class _Scraped:
+    """What the holders of tokens with the same prefix share."""
+
+    prefix: str
+    metrics: Metrics
+    scrapers: Scrapers
+
+    def __call__(self, storage: Storage) -> bytes:
         try:
-            found = scraper.read(storage)
+            found = self.scrapers.of(self.prefix).read(storage)
         except StorageError:  # a scrape that failed could not say why
             found = None
-        return metrics.text(found, Place.of(storage.database))
-
-    return routes
+        if self.prefix:
+            return self.metrics.text_of_studies(found)
+        return self.metrics.text(found, Place.of(storage.database))
 
 
 def _document_token(app: FastAPI) -> None:

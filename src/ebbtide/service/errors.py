@@ -1,6 +1,6 @@
 """How errors are answered: in one shape, and never with a traceback."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -10,6 +10,8 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from ebbtide.errors import (
+    AccessError,
+    DamagedError,
     EbbtideError,
     NothingKnownError,
     NumericalError,
@@ -21,12 +23,13 @@ from ebbtide.errors import (
     UnknownStudyError,
 )
 from ebbtide.service import schemas
-from ebbtide.service.problems import Problem
+from ebbtide.service.access import Access, access_of, unknown
+from ebbtide.service.problems import STUDY, Problem
 
 EVERYWHERE = {
     400: "the request cannot be read",
     401: "the token is missing or wrong",
-    403: "a page of another site may not write here",
+    403: "the token does not allow that, or a page of another site sent it",
     408: "the body did not arrive",
     413: "the body is too long",
     415: "the body is not JSON",
@@ -42,6 +45,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 UNKNOWN: dict[int | str, dict[str, Any]] = {404: {"model": schemas.Error, "description": "no such study"}}
 CONFLICT: dict[int | str, dict[str, Any]] = {409: {"model": schemas.Error, "description": "it contradicts the log"}}
 
+SHARED = "the database cannot be used at the moment; try again, or ask whoever runs the service"
 # The first that matches
 STATUS: tuple[tuple[type[EbbtideError], int], ...] = (
     (UnknownStudyError, 404),
@@ -49,6 +53,7 @@ STATUS: tuple[tuple[type[EbbtideError], int], ...] = (
     (TrialError, 409),
     (NothingKnownError, 409),
     (SnapshotError, 409),  # a study whose algorithm has parts of the user's own
+    (AccessError, 403),
     (StorageError, 503),
     (NumericalError, 503),
     (ServiceError, 503),
@@ -63,24 +68,18 @@ def answer_errors(app: FastAPI, path: str) -> None:
     """
 
     async def refused(request: Request, error: Exception) -> Response:
-        status = next(status for kind, status in STATUS if isinstance(error, kind))
+        name = request.path_params.get("name", request.scope.get(STUDY))
+        status, problem = explained(error, name, access_of(request.scope), path)
         if isinstance(error, TrialError) and request.method == "GET":
             status = 404  # nothing is contradicted: there is no such trial
-        headers = {"Retry-After": "1"} if status == 503 else None
-        failure = error if status == 503 and not isinstance(error, ServiceError) else None  # these say it all
-        message = str(error)
-        if message.startswith(path):
-            message = "the database" + message.removeprefix(path)
-        return _answer(request, Problem(type(error).__name__, message, failure=failure), status, headers)
+        return _answer(request, problem, status, {"Retry-After": "1"} if status == 503 else None)
 
     async def invalid(request: Request, error: Exception) -> Response:
         problems = error.errors() if isinstance(error, RequestValidationError) else []
         for cause in (problem.get("ctx", {}).get("error") for problem in problems):
             if isinstance(cause, EbbtideError):  # from a validator that asked the library
                 return await refused(request, cause)
-        # The input itself is not repeated: it may be anything, and long.
-        message = "; ".join(f"{_place(problem['loc'])}: {problem['msg']}" for problem in problems[:10])
-        return _answer(request, Problem("ValidationError", message or "the request cannot be read"), 422)
+        return _answer(request, invalid_request(problems), 422)
 
     async def missing(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
@@ -93,14 +92,35 @@ def answer_errors(app: FastAPI, path: str) -> None:
         problem = Problem(phrase, f"{request.method} {request.scope['path']}: {phrase.lower()}")
         return _answer(request, problem, status, headers)
 
-    async def broken(request: Request, error: Exception) -> Response:
-        message = "the service failed; its log says why"
-        return _answer(request, Problem("InternalError", message, failure=error), 500)
-
     app.add_exception_handler(EbbtideError, refused)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, missing)
-    app.add_exception_handler(Exception, broken)
+    app.add_exception_handler(Exception, refused)
+
+
+def invalid_request(problems: Sequence[Any]) -> Problem:
+    """What does not fit the schema, in Pydantic's words. The input itself is not repeated: it may be anything."""
+    message = "; ".join(f"{_place(problem['loc'])}: {problem['msg']}" for problem in problems[:10])
+    return Problem("ValidationError", message or "the request cannot be read")
+
+
+def explained(error: Exception, name: str | None, access: Access, path: str) -> tuple[int, Problem]:
+    """The status of an error about the study `name`, and its words. They do not show the path of the database nor, to a
+    token with a prefix, anything of other studies.
+    """
+    status = next((status for kind, status in STATUS if isinstance(error, kind)), None)
+    if status is None:
+        return 500, Problem("InternalError", "the service failed; its log says why", failure=error)
+    failure = error if status == 503 and not isinstance(error, ServiceError) else None  # these say it all
+    message = str(error)
+    if message.startswith(path):
+        message = "the database" + message.removeprefix(path)
+    if not access.sees_all:
+        if isinstance(error, UnknownStudyError):
+            message = str(unknown(name or ""))
+        elif isinstance(error, StorageError) and not isinstance(error, DamagedError):  # of a batch of all tenants
+            message = SHARED
+    return status, Problem(type(error).__name__, message, failure=failure)
 
 
 def _answer(request: Request, problem: Problem, status: int, headers: dict[str, str] | None = None) -> Response:

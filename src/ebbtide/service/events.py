@@ -5,7 +5,7 @@ An event's id says how many asks and tells have been sent with it ("12.11"), so 
 """
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any
 
@@ -37,7 +37,9 @@ class Streams:
         self.most = most
         self._open: dict[object, None] = {}  # the oldest first
 
-    async def follow(self, reader: Reader, name: str, cursor: Cursor) -> AsyncIterator[str]:
+    async def follow(
+        self, reader: Reader, name: str, cursor: Cursor, is_allowed: Callable[[], bool] = lambda: True
+    ) -> AsyncIterator[str]:
         own = object()
         self._open[own] = None
         while len(self._open) > self.most:
@@ -45,13 +47,13 @@ class Streams:
         quiet, more = 0, True
         try:
             yield "retry: 1000\n\n"
-            while own in self._open:
+            while own in self._open and is_allowed():
                 read = reader.read_on if more else reader.read_news
                 try:
                     events, cursor, more = await read(partial(self._next, own, name, cursor))
                 except EbbtideError:
                     return  # it was deleted, or cannot be read now: a client that comes back is told which
-                if events:
+                if events and is_allowed():
                     yield "".join(events)
                 quiet = 0 if events else quiet + 1
                 if quiet % QUIET_POLLS == QUIET_POLLS - 1:

@@ -10,6 +10,7 @@ from ebbtide.study.gain import AROUND, COMPARED, Gain, gain
 from ebbtide.study.storage import Database, SqliteLog, Storage, Summary
 
 SHOWN = 200  # studies with figures of their own: those that were told something last
+MAX_SCRAPERS = 100
 GAINS = 8  # computed per scrape; the others stay as they were
 
 
@@ -55,19 +56,20 @@ class Place:
 class Scraper:
     """Remembers gains, which take longer than all the rest. To be used by one thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, prefix: str = "") -> None:
+        self.prefix = prefix  # of the names of the studies
         self._gains: dict[int, tuple[int, Gain | None]] = {}  # by study: at how many tells; the oldest first
 
     def read(self, storage: Storage) -> Scrape:
         with storage.database.reading():
-            summaries, damaged = storage.overview(SHOWN)
+            summaries, damaged = storage.overview(SHOWN, self.prefix)
             studies = [(storage.log(summary.name), summary) for summary in summaries]
             self._update_gains(studies)
             shown = [
                 Figures(summary, _timescale(log, summary), self._gains.get(log.study, (0, None))[1])
                 for log, summary in studies
             ]
-            return Scrape(len(storage.names()), shown, len(damaged))
+            return Scrape(storage.count(self.prefix), shown, len(damaged))
 
     def _update_gains(self, studies: Iterable[tuple[SqliteLog, Summary]]) -> None:
         """The oldest first, and no more than a scrape may compute."""
@@ -79,6 +81,20 @@ class Scraper:
             log, summary = compared[study]
             self._gains.pop(study, None)
             self._gains[study] = summary.told, _gain(log, summary)
+
+
+class Scrapers:
+    """One for each prefix that is scraped; the last MAX_SCRAPERS are kept. To be used by one thread."""
+
+    def __init__(self) -> None:
+        self._scrapers: dict[str, Scraper] = {}  # the one that was used last comes last
+
+    def of(self, prefix: str) -> Scraper:
+        scraper = self._scrapers.pop(prefix, Scraper(prefix))
+        self._scrapers[prefix] = scraper
+        if len(self._scrapers) > MAX_SCRAPERS:
+            del self._scrapers[next(iter(self._scrapers))]
+        return scraper
 
 
 def _timescale(log: SqliteLog, summary: Summary) -> float | None:

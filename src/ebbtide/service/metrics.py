@@ -53,19 +53,32 @@ class Metrics:
     def text(self, scrape: Scrape | None, place: Place) -> bytes:
         """All of them; if the database cannot be read (None), those of the service itself."""
         own = CollectorRegistry()
-        own.register(_Storage(scrape is not None, place))
+        own.register(_Place(place))
+        return generate_latest(self.registry) + self.text_of_studies(scrape) + generate_latest(own)
+
+    def text_of_studies(self, scrape: Scrape | None) -> bytes:
+        """Without what all tenants cause together."""
+        own = CollectorRegistry()
+        own.register(_Storage(scrape is not None))
         if scrape is not None:
             own.register(_Studies(scrape))
-        return generate_latest(self.registry) + generate_latest(own)
+        return generate_latest(own)
 
 
 class _Storage:
-    def __init__(self, readable: bool, place: Place) -> None:
-        self.readable, self.place = readable, place
+    def __init__(self, readable: bool) -> None:
+        self.readable = readable
 
     def collect(self) -> Iterator[Metric]:
         about = "1 if the studies can be read; 0 if the file is gone, was replaced or is damaged."
         yield GaugeMetricFamily("ebbtide_storage_readable", about, value=self.readable)
+
+
+class _Place:
+    def __init__(self, place: Place) -> None:
+        self.place = place
+
+    def collect(self) -> Iterator[Metric]:
         about = "Size of the database's write-ahead log, which long readers keep from shrinking."
         yield GaugeMetricFamily("ebbtide_write_ahead_log_bytes", about, value=self.place.log_size)
         if self.place.disk is not None:

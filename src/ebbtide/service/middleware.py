@@ -5,7 +5,7 @@
 | headers | a header that decides something, given twice                             | 400      |
 | host    | a Host that is not ours: a site that points its name at us (DNS rebinding) | 421    |
 | rate    | more requests per second from one address than the limit                 | 429      |
-| token   | a missing or wrong bearer token, if the service has one                  | 401      |
+| token   | a missing or wrong bearer token, if the service has any                  | 401      |
 | origin  | a write that a page of another site makes its visitor's browser send     | 403      |
 | length  | a body that is too long, or that does not arrive                         | 413, 408 |
 | content | a body that is not JSON                                                  | 415      |
@@ -13,7 +13,6 @@
 """
 
 import asyncio
-import hmac
 import ipaddress
 import json
 import re
@@ -24,6 +23,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
+from ebbtide.service.access import KEY, NOTHING, Access
 from ebbtide.service.problems import Problem
 
 Message = MutableMapping[str, Any]
@@ -67,7 +67,7 @@ class Middleware:
         self,
         app: App,
         *,
-        token: str | None,
+        access: Callable[[str], Access],
         hosts: Iterable[str],
         any_address: bool,
         limits: Limits,
@@ -75,7 +75,7 @@ class Middleware:
         refusal: Callable[[str], str | None] = lambda path: None,
     ) -> None:
         self.app = app
-        self.token = None if token is None else token.encode()
+        self.access = access  # what a header allows; it raises a Refusal if that is nothing
         self.hosts = {name.lower() for name in hosts if name}
         self.any_address = any_address
         self.limits = limits
@@ -114,8 +114,8 @@ class Middleware:
             raise Refusal(400, f"the header {repeated[0].decode()} is given more than once")
         self._check_host(headers.get("host", ""))
         self._check_rate(scope)
-        if not self.is_public(scope["method"], scope["path"]):
-            self._check_token(headers.get("authorization", ""))
+        is_public = self.is_public(scope["method"], scope["path"])
+        scope[KEY] = NOTHING if is_public else self.access(headers.get("authorization", ""))
         if scope["method"] in WRITES:
             _check_origin(headers)
         body = await self._body(headers, receive)
@@ -132,15 +132,6 @@ class Middleware:
         address = (scope.get("client") or ("unknown", 0))[0][:MAX_ADDRESS]
         if not self.rates.allow(address, time.monotonic()):
             raise Refusal(429, f"more than {self.limits.rate:g} requests per second; slow down", Retry_After="1")
-
-    def _check_token(self, authorization: str) -> None:
-        if self.token is None:
-            return
-        scheme, _, given = authorization.partition(" ")
-        # In constant time: how long it takes says nothing about how much of the token was right.
-        if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode("latin-1"), self.token):
-            message = 'the token is missing or wrong: send "Authorization: Bearer TOKEN"'
-            raise Refusal(401, message, WWW_Authenticate="Bearer")
 
     async def _body(self, headers: MutableMapping[str, str], receive: Receive) -> bytes:
         most = self.limits.body

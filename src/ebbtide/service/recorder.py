@@ -5,6 +5,7 @@ a route, the middleware before it, or the connection before there was a request.
 import time
 from typing import Any
 
+from ebbtide.service.access import access_of
 from ebbtide.service.chunks import in_chunks
 from ebbtide.service.logs import Throttle, line, logger
 from ebbtide.service.metrics import Metrics
@@ -93,7 +94,7 @@ def _labels(scope: Message, status: int) -> tuple[str, str]:
 
 def _about(scope: Message, status: int) -> dict[str, Any]:
     """What a request was about, for the log: its study, or the method and path if they led nowhere."""
-    client = {"client": (scope.get("client") or (None, 0))[0]}
+    client = {"client": (scope.get("client") or (None, 0))[0], "token_id": access_of(scope).token_id}
     if (route := scope.get("route")) is None or status == NOT_ALLOWED:
         verb = _labels(scope, status)[1] if route is None else UNMATCHED
         return {"verb": verb, "method": scope["method"], "path": scope["path"]} | client

@@ -1,33 +1,46 @@
 """The routes that only read: the same for `ebbtide serve` and for `ebbtide dashboard`."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Path, Query, Response
+from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from ebbtide import wire
-from ebbtide.errors import EbbtideError, ObservationError
+from ebbtide.errors import EbbtideError, ObservationError, ServiceError
 from ebbtide.service import events, schemas
+from ebbtide.service.access import Access, access_of
 from ebbtide.service.errors import ERRORS, UNKNOWN
 from ebbtide.service.middleware import Limits
 from ebbtide.service.reader import Reader, Slice, as_json
 from ebbtide.study.storage import Storage
+from ebbtide.study.storage.store import MAX_NAME
 from ebbtide.version import __version__
 
 MAX_PAGE = 10_000
+STUDIES, MAX_STUDIES = 100, 1000  # of a page: usually, and at most
 OK = {"status": "ok", "version": __version__}
+NOT_READY = "the service cannot do its work at the moment; whoever runs it can see why"
 STREAM: dict[int | str, dict[str, Any]] = {
     200: {"description": "asks and tells, as they happen", "content": {"text/event-stream": {}}}
 }
 
 
-def read_routes(reader: Reader, limits: Limits) -> APIRouter:
+def read_routes(reader: Reader, limits: Limits, still_allowed: Callable[[Access], bool]) -> APIRouter:
+    """`still_allowed` says whether what a request was allowed still is; streams end where it is not."""
     routes = APIRouter(prefix="/studies", tags=["studies"], responses=ERRORS)
 
-    @routes.get("", response_model=schemas.Studies, summary="All studies")
-    async def studies() -> Response:
-        return Response(await reader.read_shared(_overview), media_type="application/json")
+    @routes.get("", response_model=schemas.Studies, summary="Studies, a page at a time")
+    async def studies(
+        request: Request,
+        after: Annotated[str | None, Query(max_length=MAX_NAME, description="the last name of the page before")] = None,
+        limit: Annotated[int, Query(ge=1, le=MAX_STUDIES)] = STUDIES,
+    ) -> Response:
+        listed = _Listed(access_of(request.scope).prefix, after, limit)
+        is_usual = after is None and limit in (STUDIES, MAX_STUDIES)  # many want the same
+        content = await (reader.read_shared(listed) if is_usual else reader.read_much(listed))
+        return Response(content, media_type="application/json")
 
     @routes.get("/{name}", response_model=schemas.Study, responses=UNKNOWN, summary="One study")
     async def study(name: str) -> Response:
@@ -63,6 +76,7 @@ def read_routes(reader: Reader, limits: Limits) -> APIRouter:
         summary="Asks and tells, as server-sent events",
     )
     async def follow(
+        request: Request,
         name: str,
         since: Annotated[str | None, Header(alias="Last-Event-ID", description="id of the last event seen")] = None,
     ) -> Response:
@@ -70,16 +84,26 @@ def read_routes(reader: Reader, limits: Limits) -> APIRouter:
         cursor = end if since is None else events.parse(since)
         if cursor is None:
             raise ObservationError(f"Last-Event-ID={since!r}: give the id of an event, such as 12.11")
-        stream = streams.follow(reader, name, cursor)
+        access = access_of(request.scope)
+        stream = streams.follow(reader, name, cursor, lambda: still_allowed(access))
         return StreamingResponse(stream, media_type="text/event-stream", headers={"Cache-Control": "no-store"})
 
     return routes
 
 
-def _overview(storage: Storage) -> bytes:
-    summaries, damaged = storage.overview()
-    names = [{"name": study.name} for study in damaged]
-    return as_json({"studies": list(map(wire.study, summaries)), "damaged": names}).encode()
+@dataclass(frozen=True)
+class _Listed:
+    """A page of the studies that a token may see."""
+
+    prefix: str
+    after: str | None = None
+    limit: int = STUDIES
+
+    def __call__(self, storage: Storage) -> bytes:
+        found = storage.listed(self.prefix, self.after, self.limit)
+        names = [{"name": study.name} for study in found.damaged]
+        shown = {"studies": list(map(wire.study, found.summaries)), "damaged": names, "next": found.next}
+        return as_json(shown).encode()
 
 
 async def _page(reader: Reader, name: str, active: bool | None, first: Slice) -> AsyncIterator[bytes]:
@@ -103,12 +127,17 @@ def health_routes(reader: Reader) -> APIRouter:
         return JSONResponse(OK)
 
     @routes.get("/readyz", response_model=schemas.Health, summary="Whether the service can do its work")
-    async def readyz() -> Response:
-        await reader.check()
+    async def readyz(request: Request) -> Response:
+        try:
+            await reader.check()
+        except EbbtideError:
+            if access_of(request.scope).sees_all:
+                raise
+            raise ServiceError(NOT_READY) from None  # the reason may be what other tenants do
         return JSONResponse(OK)
 
     @routes.get("/healthz", response_model=schemas.Health, summary="The same as /readyz")
-    async def healthz() -> Response:
-        return await readyz()
+    async def healthz(request: Request) -> Response:
+        return await readyz(request)
 
     return routes

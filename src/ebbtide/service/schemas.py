@@ -12,6 +12,7 @@ from ebbtide.study.storage.store import MAX_NAME
 
 Choice = Annotated[str | bool | int | FiniteFloat | None, Field(description="one of the choices")]
 Params = dict[str, Choice]
+MAX_ASKS, MAX_TELLS = 64, 256  # in one request
 
 
 class Request(BaseModel):
@@ -177,6 +178,32 @@ class Tell(Request):
     model_config = ConfigDict(json_schema_extra={"examples": [{"id": "0", "value": 3.2}]})
 
 
+class AskOf(AskFor):
+    study: str
+
+
+class TellOf(Tell):
+    study: str
+
+
+class Asks(Request):
+    asks: list[Any] = Field(
+        min_length=1,
+        max_length=MAX_ASKS,
+        description="each with the name of a study, and what POST /studies/{name}/ask takes",
+        examples=[[{"study": "edge-7"}, {"study": "edge-8", "n": 2}]],
+    )
+
+
+class Tells(Request):
+    tells: list[Any] = Field(
+        min_length=1,
+        max_length=MAX_TELLS,
+        description="each with the name of a study, and what POST /studies/{name}/tell takes",
+        examples=[[{"study": "edge-7", "id": "0", "value": 3.2}]],
+    )
+
+
 class Violations(BaseModel):
     rate: float | None = Field(description="the share of those that counted which broke a constraint")
     counted: int = Field(description="asks that were told with values under a constraint")
@@ -221,6 +248,7 @@ class Damaged(BaseModel):
 class Studies(BaseModel):
     studies: list[Study]
     damaged: list[Damaged] = Field(description="studies that cannot be read; GET /studies/{name} says why")
+    next: str | None = Field(description="give this as `after` for the next page; null after the last one")
 
 
 class Trial(BaseModel):
@@ -239,6 +267,20 @@ class Trials(BaseModel):
 
 class Told(BaseModel):
     told: Literal[True]
+
+
+class Done(BaseModel):
+    status: Literal[200]
+    body: Trial | Trials | Told = Field(description="as for a request of its own")
+
+
+class Failed(BaseModel):
+    status: int
+    error: "Problem"
+
+
+class Outcomes(BaseModel):
+    answers: list[Done | Failed] = Field(description="in the order of the request")
 
 
 class Recommendation(BaseModel):

@@ -29,6 +29,7 @@ from ebbtide.errors import (
 from ebbtide.optimizer import Optimizer
 from ebbtide.records import Recommendation, Trial
 from ebbtide.service import workers
+from ebbtide.service.access import Access
 from ebbtide.service.health import PATIENCE_S, Probe
 from ebbtide.service.middleware import Limits
 from ebbtide.service.queues import AskQueues
@@ -39,6 +40,7 @@ from ebbtide.service.writer import Writer
 from ebbtide.study.asks import Plan, name_pending
 from ebbtide.study.definition import Definition
 from ebbtide.study.storage import Storage
+from ebbtide.study.storage.tokens import Token, stored
 
 T = TypeVar("T")
 MAX_DEFINITION = 1 << 16  # characters: it is in every list of studies, and its names are in every observation
@@ -67,6 +69,10 @@ class Studies(Reader):
             Probe("the writing thread", lambda: self._write(self._storage.database.touch)),
             Probe("the worker processes", lambda: self._workers.do("health", 0, os.getpid)),
         ]
+
+    def tokens(self) -> list[Token]:
+        """To be called before requests come: from then on, the writing thread uses this connection."""
+        return stored(self._storage.database)
 
     def start_workers(self) -> None:
         self._workers.start()
@@ -101,7 +107,7 @@ class Studies(Reader):
                 f"and this service accepts at most {self.limits.width}"
             )
 
-    async def create(self, name: str, definition: Definition) -> dict[str, Any]:
+    async def create(self, name: str, definition: Definition, access: Access) -> dict[str, Any]:
         if (length := len(json.dumps(definition.to_json()))) > MAX_DEFINITION:
             raise ConfigurationError(
                 f"the definition is {length} characters long, and this service accepts at most {MAX_DEFINITION}; "
@@ -109,10 +115,12 @@ class Studies(Reader):
             )
 
         def make() -> None:
-            if len(self._storage.names()) >= self.limits.studies:
+            if self._storage.count() >= self.limits.studies:
                 raise StudyError(
                     f"there are {self.limits.studies} studies already, the most that this service keeps; "
                     "delete one first"
+                    if access.sees_all
+                    else "this service has no room for another study; delete one first, or ask whoever runs it"
                 )
             self._storage.create(name, definition)
 

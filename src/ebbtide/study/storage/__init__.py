@@ -2,6 +2,6 @@
 
 from ebbtide.study.storage.database import Database
 from ebbtide.study.storage.sqlite_log import SqliteLog
-from ebbtide.study.storage.store import Damaged, Page, Storage, Summary
+from ebbtide.study.storage.store import Damaged, Listing, Page, Storage, Summary
 
-__all__ = ["Damaged", "Database", "Page", "SqliteLog", "Storage", "Summary"]
+__all__ = ["Damaged", "Database", "Listing", "Page", "SqliteLog", "Storage", "Summary"]

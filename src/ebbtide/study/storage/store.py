@@ -28,12 +28,18 @@ COUNTS = """
         (SELECT count(*) FROM removals WHERE study = :study),
         (SELECT reading FROM tells WHERE study = :study ORDER BY line DESC LIMIT 1)
 """  # without INDEXED BY, SQLite would look at every line
+COUNT = "SELECT count(*) FROM studies WHERE name >= :first AND name < :end"
+NAMED = "SELECT study, CAST(name AS BLOB) FROM studies WHERE name >= :first AND name < :end ORDER BY name"
+NAMED_AFTER = """
+    SELECT study, CAST(name AS BLOB) FROM studies WHERE name >= :first AND name < :end AND name > :after ORDER BY name
+"""
+AFTER_ALL = b"\xff" * 1000  # for SQLite, every text comes before every BLOB
 NEWEST = """
     SELECT study FROM (
         SELECT study, created, (SELECT reading FROM tells WHERE study = s.study ORDER BY line DESC LIMIT 1) AS last
-        FROM studies s
+        FROM studies s WHERE name >= :first AND name < :end
     )
-    ORDER BY max(coalesce(last, created), created) DESC, study DESC LIMIT ?
+    ORDER BY max(coalesce(last, created), created) DESC, study DESC LIMIT :newest
 """  # by the creation, if the study's own clock has read less
 
 
@@ -60,6 +66,15 @@ class Damaged:
 
     name: str
     why: str
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Studies in the order of their names, and after which name the next ones follow (None: these are the last)."""
+
+    summaries: list[Summary]
+    damaged: list[Damaged]
+    next: str | None
 
 
 @dataclass(frozen=True)
@@ -143,26 +158,46 @@ class Storage:
 
     # --- reading ------------------------------------------------------------------------------------------
 
-    def names(self) -> list[str]:
-        rows = self.database.rows("SELECT CAST(name AS BLOB) FROM studies ORDER BY name")
-        return [bytes(name).decode(errors="backslashreplace") for (name,) in rows]  # one may be damaged
+    def names(self, prefix: str = "") -> list[str]:
+        """Those that begin with a prefix."""
+        return [_decoded(name) for _, name in self._named(prefix)]
+
+    def count(self, prefix: str = "") -> int:
+        (found,) = self.database.row(COUNT, _within(prefix))
+        return int(found)
 
     def numbers(self) -> list[int]:
         """The number of each study, in the order of the names."""
-        return [study for (study,) in self.database.rows("SELECT study FROM studies ORDER BY name")]
+        return [study for study, _ in self._named()]
 
-    def overview(self, newest: int | None = None) -> tuple[list[Summary], list[Damaged]]:
-        """All studies: those that can be read, and the others; or only the `newest`, by their last tell."""
-        summaries, damaged = [], []
+    def _named(self, prefix: str = "", after: str | None = None) -> list[tuple[int, bytes]]:
+        if after is None:
+            return self.database.rows(NAMED, _within(prefix))
+        return self.database.rows(NAMED_AFTER, _within(prefix) | {"after": after})
+
+    def overview(self, newest: int, prefix: str = "") -> tuple[list[Summary], list[Damaged]]:
+        """The `newest` studies, by their last tell: those that can be read, and the others."""
         with self.database.reading():
-            chosen = None if newest is None else {study for (study,) in self.database.rows(NEWEST, (newest,))}
-            for study, name in zip(self.numbers(), self.names(), strict=True):
-                if chosen is not None and study not in chosen:
-                    continue
-                try:
-                    summaries.append(self._summary(study))
-                except DamagedError as error:
-                    damaged.append(Damaged(name, str(error)))
+            chosen = {study for (study,) in self.database.rows(NEWEST, _within(prefix) | {"newest": newest})}
+            return self._summaries([row for row in self._named(prefix) if row[0] in chosen])
+
+    def listed(self, prefix: str = "", after: str | None = None, limit: int | None = None) -> Listing:
+        """All studies whose names begin with a prefix; at most `limit` of them, from the first one after a name on."""
+        with self.database.reading():
+            rows = self._named(prefix, after)
+            end = len(rows) if limit is None else min(limit, len(rows))
+            while end < len(rows) and not _is_decodable(rows[end - 1][1]):  # nobody could ask for what follows it
+                end += 1
+            summaries, damaged = self._summaries(rows[:end])
+        return Listing(summaries, damaged, _decoded(rows[end - 1][1]) if end < len(rows) else None)
+
+    def _summaries(self, named: Sequence[tuple[int, bytes]]) -> tuple[list[Summary], list[Damaged]]:
+        summaries, damaged = [], []
+        for study, name in named:
+            try:
+                summaries.append(self._summary(study))
+            except DamagedError as error:
+                damaged.append(Damaged(_decoded(name), str(error)))
         return summaries, damaged
 
     def summary(self, name: str) -> Summary:
@@ -212,6 +247,19 @@ def _check_definition(described: dict[str, Any]) -> None:
         raise TypeError(f"clock={described['clock']!r}")
     with suppress(SnapshotError):  # an algorithm with parts of the user's own, which are not stored
         Definition.from_json(described)
+
+
+def _within(prefix: str) -> dict[str, str | bytes]:
+    """Between what a name is that begins with a prefix; SQLite reads no other names then."""
+    return {"first": prefix, "end": prefix[:-1] + chr(ord(prefix[-1]) + 1) if prefix else AFTER_ALL}
+
+
+def _decoded(name: bytes) -> str:
+    return name.decode(errors="backslashreplace")  # it may be damaged
+
+
+def _is_decodable(name: bytes) -> bool:
+    return _decoded(name).encode() == name
 
 
 def _with_defaults(described: dict[str, Any]) -> dict[str, Any]:
