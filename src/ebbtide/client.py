@@ -42,7 +42,7 @@ from ebbtide.study.live import LiveOptions
 
 PASSING = (429, 502, 503, 504)  # temporary: worth trying again
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.5
-PAGE = 5000
+PAGE, STUDIES_PAGE = 5000, 1000
 WORDS = (*live.WORDS, *conditions.WORDS)
 LOOK_AGAIN_S = 60.0  # monotonic time may stop while a machine sleeps
 
@@ -112,7 +112,12 @@ class Client:
 
     def studies(self) -> list[dict[str, Any]]:
         """The definition of each study, and how much was asked and told."""
-        found: list[dict[str, Any]] = self.call("GET", "/studies")["studies"]
+        page = self.call("GET", "/studies")
+        found: list[dict[str, Any]] = page["studies"]
+        while page.get("next") is not None:
+            query = urllib.parse.urlencode({"after": page["next"], "limit": STUDIES_PAGE})
+            page = self.call("GET", f"/studies?{query}")
+            found += page["studies"]
         return found
 
     def delete(self, name: str) -> None:

@@ -112,11 +112,11 @@ Ebbtide.parts = (() => {
   }
 
   // Ask for the service's token, then begin again.
-  function askForToken(begin) {
+  function askForToken(begin, { status, message }) {
     const form = find("token");
     if (!form.hidden) return; // another request was also refused
     for (const id of ["studies", "study", "problem"]) find(id).hidden = true;
-    form.querySelector(".wrong").textContent = source.hasToken() ? "That token is wrong." : "";
+    form.querySelector(".wrong").textContent = !source.hasToken() ? "" : status === 401 ? "That token is wrong." : message;
     source.dropToken();
     form.hidden = false;
     form.querySelector("input").focus();

@@ -6,6 +6,7 @@ Ebbtide.source = (() => {
   const SILENT_MS = 40000; // without even a comment: the connection is dead
   const LONGEST_ID = 1 << 16; // characters of the stream that are kept to find the last id
   const KEY = "ebbtide token";
+  const LISTED = 1000; // studies on a page
 
   class Refused extends Error {
     constructor(status, message) {
@@ -77,7 +78,7 @@ Ebbtide.source = (() => {
   }
 
   const service = {
-    studies: async () => (await get("/studies")).studies,
+    studies: (after) => get(`/studies?${query({ limit: LISTED, after })}`),
     study: (name, last, map) => get(`${at(name)}/view?${query({ last, ...map })}`),
     trail: (name, last) => get(`${at(name)}/trail?${query({ last })}`),
     follow,

@@ -11,12 +11,13 @@ Ebbtide.studies = (() => {
 
   async function show() {
     document.title = "Studies · ebbtide";
+    const after = new URLSearchParams(location.search).get("after");
     let next = LIST_MS;
     try {
-      showList(await source.studies());
+      showList(await source.studies(after), after);
       status("live", "live");
     } catch (error) {
-      if (error instanceof Refused && error.status === 401) return askForToken(show);
+      if (error instanceof Refused && [401, 403].includes(error.status)) return askForToken(show, error);
       if (!(error instanceof Refused) && !(error instanceof Lost)) throw error;
       status("Cannot reach the service; trying again", "lost");
       next = 1000;
@@ -24,12 +25,15 @@ Ebbtide.studies = (() => {
     setTimeout(show, next);
   }
 
-  function showList(studies) {
+  function showList({ studies, next }, after) {
     find("studies").hidden = false;
     find("studies").querySelector(".scroll").hidden = !studies.length;
+    const more = find("studies").querySelector(".more");
+    more.hidden = next === null;
+    if (next !== null) more.querySelector("a").href = `/?after=${encodeURIComponent(next)}`;
     const empty = find("studies").querySelector(".empty");
-    empty.hidden = studies.length > 0;
-    if (!studies.length) {
+    empty.hidden = studies.length > 0 || after !== null || next !== null;
+    if (!empty.hidden) {
       if (mode === "file") {
         empty.querySelector("p").textContent = "This file has no studies.";
         empty.querySelector(".command").hidden = true;

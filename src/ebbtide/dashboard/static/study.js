@@ -72,7 +72,7 @@ Ebbtide.study = (() => {
     }
 
     refused(error) {
-      if (error.status === 401) return askForToken(() => this.begin());
+      if (error.status === 401 || error.status === 403) return askForToken(() => this.begin(), error);
       if (error.status === 404) return problem(`There is no study “${this.name}”`, "It was deleted, or never created.");
       return problem("The service refused", error.message);
     }
