@@ -159,7 +159,7 @@ def test_the_list_of_studies_adds_up(server, opened):
     study.tell(study.ask(), abandoned=True)
     client.close()
     page = opened(server.url)
-    page.wait_for_selector("#studies a")
+    page.wait_for_selector("#studies td a")
     heads = page.locator("#studies th.number").all_inner_texts()
     numbers = page.locator("#studies td.number").all_inner_texts()
     told = {"Told": "3", "Failed": "1", "Abandoned": "1", "Active": "1", "Removed": "0"}
@@ -268,7 +268,7 @@ def reached_by_tab(page, most=60):
 
 def test_the_keyboard_alone_reaches_everything(gallery, opened):
     page = opened(gallery.url)
-    page.wait_for_selector("#studies a")
+    page.wait_for_selector("#studies td a")
     page.locator("body").press("Tab")
     for _ in range(10):
         if page.evaluate("document.activeElement.textContent") == "edge-7":
@@ -299,7 +299,7 @@ def test_the_keyboard_alone_reaches_everything(gallery, opened):
 
 def test_the_skip_link_leads_to_the_content(gallery, opened):
     page = opened(gallery.url)
-    page.wait_for_selector("#studies a")
+    page.wait_for_selector("#studies td a")
     page.locator("body").press("Tab")
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "main"
@@ -332,7 +332,7 @@ def test_nothing_is_wider_than_the_screen_and_it_is_photographed(gallery, opened
         if what == "study":
             wait_for_pictures(page)
         else:
-            page.wait_for_selector({"studies": "#studies a", "fresh": "#first:visible"}[what])
+            page.wait_for_selector({"studies": "#studies td a", "fresh": "#first:visible"}[what])
         assert page.evaluate("document.scrollingElement.scrollWidth") <= WIDTHS[device]
         page.screenshot(path=SCREENSHOTS / f"{what}-{device}-{theme}.png", full_page=True)
         if what == "study":  # the upper part, for the documentation
@@ -345,7 +345,7 @@ def test_nothing_is_wider_than_the_screen_and_it_is_photographed(gallery, opened
 def test_text_has_enough_contrast(gallery, opened, theme):
     """As WCAG AA demands."""
     page = opened(gallery.url, color_scheme=theme)
-    page.wait_for_selector("#studies a")
+    page.wait_for_selector("#studies td a")
     names = ("paper", "ground", "ink", "soft", "accent", "alarm")
     style = "getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim()"
     colour = {name: page.evaluate(f"(name) => {style}", name) for name in names}
@@ -377,7 +377,7 @@ def test_an_empty_service_shows_the_line_that_creates_a_study(server, opened):
     line = page.locator("#studies pre")
     line.wait_for()
     run_in_a_shell(line.inner_text())
-    page.wait_for_selector("#studies a:text-is('edge-7')")
+    page.wait_for_selector("#studies td a:text-is('edge-7')")
 
 
 @pytest.mark.parametrize("name", ["edge-7", MARKUP.replace("/", "")])
@@ -445,7 +445,7 @@ def test_names_with_markup_are_text(server, opened):
 
 def test_the_policy_allows_only_our_own_scripts(gallery, opened):
     page = opened(gallery.url)
-    page.wait_for_selector("#studies a")
+    page.wait_for_selector("#studies td a")
     page.evaluate(
         """() => {
             window.ran = [];
@@ -511,7 +511,7 @@ def test_the_dashboard_of_a_file_only_reads_it(gallery, opened, tmp_path):
         assert started
         url = started[0]
         page = opened(url)
-        page.locator("#studies a").click()
+        page.locator("#studies td a").click()
         until(page, lambda: trace(page, "objective", "active") == set(range(8)))
         page.context.close()
     finally:
