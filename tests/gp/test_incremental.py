@@ -179,19 +179,56 @@ def test_the_gradient_and_the_information_of_the_likelihood(rng, temporal, ard):
 
 def test_what_cannot_be_carried_is_left_out_but_the_inverse_is_kept(rng):
     hyper = Hyperparameters(1.3, 0.3, TIMESCALE, 0.02)
-    told = Story(rng, Families(eb.Matern(2.5), eb.SquaredExponential()), hyper)
+    told = Story(rng, Families(eb.Matern(2.5), eb.SquaredExponential()), hyper, method="exact")
     told.go_on(200)
     assert told.model.criterion(told.values, told.now) is None
     np.testing.assert_allclose(told.model.P, told.fresh().P, atol=1e-10 * np.abs(told.fresh().P).max())
 
 
-def test_a_context_and_cycles(rng):
-    cyclic = Cyclic(1.0, eb.Matern(1.5), (Cycle(5.0, 0.5),))
-    families = Families(eb.Matern(2.5), cyclic, eb.Matern(2.5, (1.0,)))
-    hyper = Hyperparameters(1.3, 0.3, TIMESCALE, 0.02, (2.0,), ((0.4, 50.0, 0.7),))
-    told = Story(rng, families, hyper, d=3)
-    told.go_on(200)
-    np.testing.assert_allclose(told.model.P, told.fresh().P, atol=1e-10 * np.abs(told.fresh().P).max())
+CYCLIC = Cyclic(1.0, eb.Matern(1.5), (Cycle(5.0, 0.5),))
+DAILY = ((0.4, 50.0, 0.7),)
+OTHERS = {
+    "cycles": (Families(SMOOTH, CYCLIC), Hyperparameters(1.3, 0.3, TIMESCALE, 0.02, (), DAILY)),
+    "context": (
+        Families(SMOOTH, eb.Matern(1.5), eb.Matern(2.5, (1.0,))),
+        Hyperparameters(1.3, 0.3, TIMESCALE, 0.02, (2.0,)),
+    ),
+    "both": (
+        Families(SMOOTH, CYCLIC, eb.Matern(2.5, (1.0,))),
+        Hyperparameters(1.3, 0.3, TIMESCALE, 0.02, (2.0,), DAILY),
+    ),
+    "squared exponential": (Families(SMOOTH, eb.SquaredExponential()), Hyperparameters(1.3, 0.3, TIMESCALE, 0.02)),
+}
+
+
+@pytest.mark.parametrize(("families", "hyper"), OTHERS.values(), ids=OTHERS)
+def test_kernels_of_which_only_the_overlaps_in_space_are_carried(rng, families, hyper):
+    told = Story(rng, families, hyper, d=2 + families.context_size)
+    told.go_on(300)
+    told.check(delays=(0.0, 0.3, 2.0))
+
+
+def test_the_contexts_that_may_come_again(rng):
+    told = Story(rng, *OTHERS["both"], d=3)
+    told.go_on(100)
+    model, fresh, contexts = told.model, told.fresh(), rng.random((7, 1))
+    ours = model.criterion(fresh.alpha, told.now, contexts)
+    theirs = criterion(model.kernel, fresh.P, fresh.alpha, model.X, model.t, told.now, "bound", contexts=contexts)
+    np.testing.assert_allclose(ours.scores(), theirs.scores(), rtol=1e-8)
+
+
+@pytest.mark.parametrize(("families", "hyper"), OTHERS.values(), ids=OTHERS)
+def test_the_score_of_one_row_needs_not_those_of_all(rng, families, hyper):
+    told = Story(rng, families, hyper, d=2 + families.context_size)
+    one, all_scores = (told.model.criterion(told.model.P @ told.values, told.now) for _ in range(2))
+    for row in (3, 17):
+        assert one.score(row) == pytest.approx(all_scores.scores()[row], rel=1e-9)
+        one.remove(row)
+        all_scores.remove(row)
+    assert one.score(5) == pytest.approx(all_scores.scores()[5], rel=1e-8)
+    one.at(told.now + 7.0)
+    all_scores.at(told.now + 7.0)
+    assert one.score(5) == pytest.approx(all_scores.scores()[5], rel=1e-8)
 
 
 def test_it_notices_when_it_is_no_longer_an_inverse(rng):

@@ -12,6 +12,7 @@ from helpers.studies import Tables, url
 import ebbtide as eb
 from ebbtide.clock import wait_until
 from ebbtide.gp.posterior import condition
+from ebbtide.study.outcomes import Outcomes
 from ebbtide.study.warm import LONGEST, caught_up
 
 HASTY = eb.Algorithm(staleness=eb.WassersteinBudget(alpha=8.0, min_active=5))
@@ -75,6 +76,76 @@ def test_a_study_that_is_interrupted_again_and_again_asks_the_same(algorithm, tm
             stored.close()
             stored = eb.Optimizer.open(url(tmp_path / "s.db"), "edge", clock=clock, algorithm=given)
     stored.close()
+
+
+CONDITIONS = {
+    "context": {"load": eb.Float(0.0, 1.0), "backend": eb.Categorical(["a", "b"])},
+    "cycles": {"day": 12.0},
+    "constraints": {"p99": eb.AtMost(0.6), "hits": eb.AtLeast(0.2)},
+}
+
+
+def go_on_in_the_world(opt, steps, rng):
+    """The same with a context, a cycle and constraints; one of the two values is often missing."""
+    asked = []
+    for _ in range(steps):
+        opt.clock.advance(float(rng.uniform(0.2, 2.0)))
+        context = {"load": float(rng.random()), "backend": "ab"[int(rng.integers(2))]}
+        trial = opt.ask(context=context)
+        asked.append(trial)
+        if rng.random() < 0.1:
+            opt.tell(trial, failed=True)
+            continue
+        value = moving_bump(trial.params, trial.time) + 0.1 * float(rng.standard_normal())
+        outcomes = {"p99": trial.params["x"] + 0.1 * float(rng.standard_normal())}
+        if rng.random() < 0.5:
+            outcomes["hits"] = value
+        opt.tell(trial, value, constraints=outcomes)
+    return asked
+
+
+@pytest.mark.parametrize("algorithm", [HASTY, EXACT, "tide"], ids=["hasty", "exact", "tide"])
+def test_so_does_one_with_a_context_a_cycle_and_constraints(algorithm, tmp_path):
+    rng, twin_rng = np.random.default_rng(1), np.random.default_rng(1)
+    place = {"storage": url(tmp_path / "s.db"), "name": "edge"}
+    opt, stored = begun(algorithm, **CONDITIONS), begun(algorithm, **CONDITIONS, **place)
+    given = None if isinstance(algorithm, str) else algorithm
+    kept = []
+    for _ in range(8):
+        assert go_on_in_the_world(opt, 5, rng) == go_on_in_the_world(stored, 5, twin_rng)
+        kept.append(opt._engine.warm is not None and set(opt._engine.warm.models) == {None, "p99", "hits"})
+        opt.save(tmp_path / "s.json")
+        opt = eb.Optimizer.load(tmp_path / "s.json", clock=opt.clock, algorithm=given)
+        stored.close()
+        stored = eb.Optimizer.open(url(tmp_path / "s.db"), "edge", clock=stored.clock, algorithm=given)
+    stored.close()
+    assert sum(kept) >= 4
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_the_models_of_constraints_are_those_of_their_data_and_come_back_to_the_last_bit():
+    opt, rng = begun(HASTY, **CONDITIONS), np.random.default_rng(8)
+    seen = 0
+    for _ in range(40):
+        go_on_in_the_world(opt, 1, rng)
+        engine, kept = opt._engine, opt._engine.warm
+        again = caught_up(engine, None)
+        if kept is None or again is None:
+            continue
+        for name, model in kept.models.items():
+            assert np.array_equal(again.models[name].labels, model.labels)
+            assert np.array_equal(again.models[name].P, model.P)
+        conditioned = {outcome.name: outcome for outcome in Outcomes(engine).conditioned(np.arange(len(engine.active)))}
+        for carried in Outcomes(engine).carried(kept):
+            afresh = conditioned[carried.name]
+            order = np.argsort(carried.rows)
+            told = np.isin(afresh.rows, carried.rows)  # one was told since
+            assert np.array_equal(carried.rows[order], afresh.rows[told])
+            seen += carried.carried is not None
+            if told.all():
+                alpha = carried.posterior.alpha[order]
+                np.testing.assert_allclose(alpha, afresh.posterior.alpha, atol=1e-8 * np.abs(alpha).max())
+    assert seen > 20
 
 
 def test_two_processes_take_turns(tmp_path):
@@ -156,7 +227,7 @@ def test_what_is_recorded_gives_the_model_back_to_the_last_bit():
         kept, again = opt._engine.warm, caught_up(opt._engine, None)
         if kept is None:
             continue
-        assert again.hyper == kept.hyper
+        assert again.held == kept.held
         assert np.array_equal(again.model.labels, kept.model.labels)
         assert np.array_equal(again.model.P, kept.model.P)
 

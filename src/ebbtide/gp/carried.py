@@ -21,12 +21,12 @@ cost O(n) at any time, and two products of a matrix with a vector when a row com
 | W      | the w of the rows that have left, one after the other | (gone, n)    |
 
 Arrays have room for more rows than there are; the rest is zero. The true criterion has a form of its own
-(carried_exact.py).
+(carried_exact.py), and so have kernels with a context or with cycles (carried_space.py).
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -67,6 +67,11 @@ class Removal:
         column = self.P[:, row] - self.W[:, row] @ self.W if self.rows else self.P[:, row].copy()
         column[~self.live] = 0.0
         return column
+
+    @property
+    def left(self) -> Array:
+        """What P has become."""
+        return self.P - self.W.T @ self.W if self.rows else self.P
 
     def times(self, vectors: Array) -> Array:
         """The product of each of these rows with what P has become."""
@@ -111,8 +116,55 @@ class Leaving(Criterion):
 L = TypeVar("L", bound=Leaving)
 
 
+class Process(Protocol):
+    """The model whose criterion is carried, as it is now."""
+
+    @property
+    def X(self) -> Array: ...
+    @property
+    def t(self) -> Array: ...
+    @property
+    def P(self) -> Array: ...
+
+
 class Carried(ABC, Generic[L]):
     """The parts of the criterion for the rows of a model that gains and loses them."""
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """How much memory the largest arrays take."""
+
+    @abstractmethod
+    def resize(self, capacity: int) -> None:
+        """Make room for so many rows."""
+
+    @abstractmethod
+    def extend(self, X: Array, t: Array, w: Array, P: Array) -> None:
+        """The last row of X and t is new: P, which still has zeros for it, gains w wᵀ."""
+
+    @abstractmethod
+    def leaving(self, model: Process, alpha: Array, now: float, contexts: Array | None) -> L:
+        """The criterion at a time, whose rows can be removed; `contexts` are those that may come again, if any do."""
+
+    def without(self, model: Process, rows: Sequence[int]) -> L | None:
+        """What `adopt` needs when these rows go; None if nothing here depends on P."""
+        left = self.leaving(model, np.zeros(len(model.t)), float(model.t.max()), None)
+        for row in rows:
+            left.remove(row)
+        return left
+
+    @abstractmethod
+    def adopt(self, left: L) -> None:
+        """Take over what a criterion has become; the rows that left it stay until they are vacated."""
+
+    @abstractmethod
+    def vacate(self, hole: int, last: int) -> None:
+        """The last row moves into the hole."""
+
+
+class CarriedFading(Carried[L]):
+    """Those of a Matérn kernel in time, by its features."""
 
     def __init__(self, temporal: Matern, t: Array, capacity: int) -> None:
         self.temporal = temporal
@@ -125,17 +177,7 @@ class Carried(ABC, Generic[L]):
         pairs: Array = np.where(self.a == self.b, 1.0, 2.0) * matrix[self.a, self.b]
         return pairs
 
-    @property
-    @abstractmethod
-    def nbytes(self) -> int:
-        """How much memory the largest arrays take."""
-
-    @abstractmethod
-    def resize(self, capacity: int) -> None:
-        """Make room for so many rows."""
-
     def extend(self, X: Array, t: Array, w: Array, P: Array) -> None:
-        """The last row of X and t is new: P, which still has zeros for it, gains w wᵀ."""
         time = float(t[-1])
         if self.fading.rate * (time - self.fading.reference) > FAR:  # the features of the new row would be large
             self.fading, change = self.fading.moved(time)
@@ -158,20 +200,11 @@ class Carried(ABC, Generic[L]):
     def _extend(self, X: Array, w: Array, P: Array) -> None:
         """Update what depends on P."""
 
-    @abstractmethod
-    def leaving(self, P: Array, alpha: Array, now: float) -> L:
-        """The criterion at a time, whose rows can be removed."""
-
-    @abstractmethod
-    def adopt(self, left: L) -> None:
-        """Take over what a criterion has become; the rows that left it stay until they are vacated."""
-
     def vacate(self, hole: int, last: int) -> None:
-        """The last row moves into the hole."""
         self.psi[:, hole], self.psi[:, last] = self.psi[:, last], 0.0
 
 
-class CarriedBound(Carried["LeavingBound"]):
+class CarriedBound(CarriedFading["LeavingBound"]):
     """Theorem 4.1: see the top of this file."""
 
     def __init__(
@@ -220,8 +253,8 @@ class CarriedBound(Carried["LeavingBound"]):
         self.Q[:, :n] += 2.0 * w * (Mw @ P) + w * w * wMw[:, None]
         self.T += wMw
 
-    def leaving(self, P: Array, alpha: Array, now: float) -> "LeavingBound":
-        return LeavingBound(self, P, alpha, now)
+    def leaving(self, model: Process, alpha: Array, now: float, contexts: Array | None) -> "LeavingBound":
+        return LeavingBound(self, model.P, alpha, now)
 
     def adopt(self, left: "LeavingBound") -> None:
         self.Q[:, : len(left.alpha)], self.T = left.Q, left.T

@@ -18,14 +18,14 @@ costs O(nm), with m nodes in space, however many delays there are.
 import numpy as np
 
 from ebbtide.gp.arrays import Array, Rows
-from ebbtide.gp.carried import Carried, Leaving
+from ebbtide.gp.carried import CarriedFading, Leaving, Process
 from ebbtide.gp.convolutions import box_nodes, decaying_future
 from ebbtide.gp.criterion import SPATIAL_NODES, Integrated
 from ebbtide.gp.kernels import Matern, SpaceTimeKernel
 from ebbtide.gp.linalg import resized
 
 
-class CarriedExact(Carried["LeavingExact"]):
+class CarriedExact(CarriedFading["LeavingExact"]):
     """The true criterion: see the top of this file."""
 
     def __init__(self, kernel: SpaceTimeKernel, temporal: Matern, X: Array, t: Array, P: Array, capacity: int) -> None:
@@ -64,8 +64,8 @@ class CarriedExact(Carried["LeavingExact"]):
         self.V[:, :n] += w[:, None] * seen[:, None, :]
         self.E += seen[self.a] * seen[self.b]
 
-    def leaving(self, P: Array, alpha: Array, now: float) -> "LeavingExact":
-        return LeavingExact(self, P, alpha, now)
+    def leaving(self, model: Process, alpha: Array, now: float, contexts: Array | None) -> "LeavingExact":
+        return LeavingExact(self, model.P, alpha, now)
 
     def adopt(self, left: "LeavingExact") -> None:
         self.V[:, : len(left.alpha)], self.E = left.V, left.E

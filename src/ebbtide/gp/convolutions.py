@@ -81,6 +81,13 @@ def overlap(kernel: SquaredExponential | Matern, rho: Array, d: int) -> Array:
     return z
 
 
+def overlap_in_context(kernel: Stationary, seen: Array, contexts: Array) -> Array:
+    """C_C: the same for the contexts of observations, over those that may come again, each as likely as the others."""
+    alike = kernel(seen, contexts)
+    overlaps: Array = alike @ (alike.T / len(contexts))
+    return overlaps
+
+
 def _log_volume(kernel: Stationary, X: Array) -> float:
     """log ∏ l: the change of variables x/l."""
     return float(np.log(np.broadcast_to(kernel.lengthscale, X.shape[1])).sum())

@@ -33,6 +33,7 @@ from ebbtide.gp.convolutions import (
     box_nodes,
     decaying_future,
     finite_future,
+    overlap_in_context,
     spatial_convolution,
     temporal_convolution,
 )
@@ -63,6 +64,10 @@ class Criterion(ABC):
         """R of every observation; infinite once removed."""
         losses, total = self.squared_distances()
         return np.sqrt(losses / total) if total > 0.0 else np.where(self.live, 0.0, np.inf)
+
+    def score(self, row: int) -> float:
+        """R of one observation."""
+        return float(self.scores()[row])
 
     def remove(self, row: int) -> None:
         """Remove an observation: P ← P − P₍:,j₎P₍:,j₎ᵀ/Pⱼⱼ and α here, the rest in `_forget`."""
@@ -256,8 +261,7 @@ def _closed_form(kernel: Kernel, X: Array, ages: Array, contexts: Array | None) 
         return None
     product = np.multiply(space.matrix, time.matrix, out=space.matrix)
     if kernel.context is not None and contexts is not None:
-        alike = kernel.context(surroundings, contexts)
-        product *= alike @ alike.T / len(contexts)  # C_C: what was seen may come again
+        product *= overlap_in_context(kernel.context, surroundings, contexts)
     return product
 
 

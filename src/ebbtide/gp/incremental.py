@@ -28,6 +28,8 @@ from ebbtide.errors import NumericalError
 from ebbtide.gp.arrays import Array, Rows
 from ebbtide.gp.carried import Carried, CarriedBound, Leaving, Removal
 from ebbtide.gp.carried_exact import CarriedExact
+from ebbtide.gp.carried_space import CarriedSpace
+from ebbtide.gp.convolutions import temporal_convolution
 from ebbtide.gp.criterion import CriterionMethod
 from ebbtide.gp.kernels import Matern, SquaredExponential
 from ebbtide.gp.likelihood import Evaluation
@@ -109,10 +111,13 @@ class Incremental:
         if self.carried is None:
             self.carried = _carried(self, method, len(self._t))
 
-    def criterion(self, alpha: Array, now: float) -> Leaving | None:
-        """The criterion at a time, if it is carried; rows that are removed from it stay here until `remove`."""
+    def criterion(self, alpha: Array, now: float, contexts: Array | None = None) -> Leaving | None:
+        """The criterion at a time, if it is carried; rows that are removed from it stay here until `remove`.
+
+        `contexts` are those that may come again, by default those of the observations.
+        """
         if self.carried is not None:
-            self._left = self.carried.leaving(self.P, alpha, max(now, float(self.t.max())))
+            self._left = self.carried.leaving(self, alpha, max(now, float(self.t.max())), contexts)
         return self._left
 
     # --- rows come and go -----------------------------------------------------------------------------------------
@@ -144,17 +149,12 @@ class Incremental:
 
     def remove(self, rows: Sequence[int]) -> None:
         """Remove observations, one after the other."""
-        if self.carried is None:
-            removal = Removal.of(self.P, rows)
-        else:
-            left = self._left
-            if left is None or left.removal.rows != list(rows):  # otherwise the work was done to choose these rows
-                left = self.carried.leaving(self.P, np.zeros(self.n), float(self.t.max()))
-                for row in rows:
-                    left.remove(row)
+        left, self._left = self._left, None
+        if left is None or left.removal.rows != list(rows):  # otherwise the work was done to choose these rows
+            left = None if self.carried is None else self.carried.without(self, rows)
+        if self.carried is not None and left is not None:
             self.carried.adopt(left)
-            removal, self._left = left.removal, None
-        self._change(-1.0, removal.W)
+        self._change(-1.0, (Removal.of(self.P, rows) if left is None else left.removal).W)
         for hole in sorted(rows, reverse=True):
             self._vacate(hole)
 
@@ -192,11 +192,14 @@ class Incremental:
 
 def _carried(model: Incremental, method: CriterionMethod, capacity: int) -> Carried[Any] | None:
     """The parts of the criterion, if its kernels have the form that can be carried."""
-    kernel = model.kernel
-    if kernel.context is not None or not isinstance(kernel.temporal, Matern) or kernel.temporal.nu > SMOOTHEST:
-        return None
+    kernel, spatial, temporal = model.kernel, model.kernel.spatial, model.kernel.temporal
+    fading = temporal if isinstance(temporal, Matern) and temporal.nu <= SMOOTHEST else None
+    fading = fading if kernel.context is None else None
     if method == "exact":
-        return CarriedExact(kernel, kernel.temporal, model.X, model.t, model.P, capacity)
-    if not isinstance(kernel.spatial, SquaredExponential | Matern):
+        return None if fading is None else CarriedExact(kernel, fading, model.X, model.t, model.P, capacity)
+    if not isinstance(spatial, SquaredExponential | Matern) or temporal is None:
         return None
-    return CarriedBound(kernel.spatial, kernel.temporal, model.X, model.t, model.P, capacity)
+    if fading is not None:
+        return CarriedBound(spatial, fading, model.X, model.t, model.P, capacity)
+    known = temporal_convolution(temporal, np.zeros(1)) is not None
+    return CarriedSpace(kernel, spatial, model.X, capacity) if known else None

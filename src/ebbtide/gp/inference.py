@@ -246,6 +246,33 @@ def promise(model: Incremental, z: Array, alpha: Array, prior: Prior) -> float:
     return _newton_step(gradient, information, DAMPING, model.theta, prior)[1]
 
 
+def is_worth_a_refit(model: Incremental, z: Array, alpha: Array, prior: Prior) -> bool:
+    """Whether the hyperparameters that a model holds are so far from the best ones that it matters."""
+    return promise(model, z, alpha, prior) >= TOLERANCE
+
+
+def reconsidered(
+    model: Incremental,
+    held: Hyperparameters,
+    values: tuple[Array, Array],
+    prior: Prior,
+    rng: np.random.Generator,
+    *,
+    looking: bool,
+    searching: bool,
+) -> tuple[Array | None, bool]:
+    """Whether the hyperparameters that a model holds still fit; and what a search has found, if it was worth it.
+
+    `values` are z and α = Pz. For many rows a search is left to the refit, which then has to be made.
+    """
+    if looking and is_worth_a_refit(model, *values, prior):
+        return None, False
+    if not searching or len(model) > SEARCH_ROWS:
+        return None, not searching
+    fresh = elsewhere(model.families, held, (model.X, model.t, values[0]), prior, rng)
+    return fresh, fresh is None
+
+
 def _posterior_derivatives(gradient: Array, information: Array, theta: Array, prior: Prior) -> tuple[Array, Array]:
     """Those of the likelihood and of the prior."""
     precision = prior.precision(theta)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ebbtide.gp.arrays import Array
+from ebbtide.gp.arrays import Array, Mask
 
 
 class Turn(NamedTuple):
@@ -28,6 +28,7 @@ class Input(NamedTuple):
 
     x: Array  # with the coordinates of its context
     time: float
+    measured: Mask  # which values under a constraint were told with it
 
 
 @dataclass(frozen=True)

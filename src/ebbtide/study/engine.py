@@ -27,7 +27,8 @@ from ebbtide.study.active import Checkpoint
 from ebbtide.study.definition import Definition
 from ebbtide.study.knowledge import Knowledge
 from ebbtide.study.model_step import ModelStep
-from ebbtide.study.outcomes import Outcome, feasibility, modelled, safest
+from ebbtide.study.outcomes import Outcome, Outcomes, feasibility, safest
+from ebbtide.study.prospects import outlook
 from ebbtide.study.recommending import recommended, support, unless_better
 from ebbtide.study.state import State
 from ebbtide.study.step import Step
@@ -102,19 +103,19 @@ class Engine(Knowledge):
             posterior, z, outcomes = self._conditioned(now)
             moment = posterior.at(self.axis.place(now), context)
             constraints = feasibility(self, outcomes, now, context)
-            outlook = self.outlook(moment, z, self.standardization, now, constraints)
+            view = outlook(self, moment, z, self.standardization, now, constraints)
             rng = np.random.default_rng([self.seed, self._state.asks, 1])
-            x = recommended(outlook, self.space, rng)
+            x = recommended(view, self.space, rng)
             if constraints is not None and not constraints.met(x[None])[0]:
                 x = safest(constraints, x, self, posterior.points, rng)
             if current is not None:
-                x = unless_better(x, self.space.encode(current), outlook, moment)
+                x = unless_better(x, self.space.encode(current), view, moment)
             params = self.space.decode(x)
             x = self.space.encode(params)
             mean, std = self._in_user_unit(*moment.predict(x[None]))
-            failure = 0.0 if outlook.risk is None else float(outlook.risk(x[None])[0])
+            failure = 0.0 if view.risk is None else float(view.risk(x[None])[0])
             feasible = 1.0 if constraints is None else math.exp(float(constraints.log_probability(x[None])[0]))
-            return Recommendation(params, float(mean[0]), float(std[0]), now, support(outlook, x), failure, feasible)
+            return Recommendation(params, float(mean[0]), float(std[0]), now, support(view, x), failure, feasible)
 
     def predict(
         self, points: Sequence[Params], time: float, now: float, context: Array | None = None
@@ -166,7 +167,7 @@ class Engine(Knowledge):
             fitted = Likelihood(self.families, self.inputs(data), data.t, z)(self.hyper.to_vector())
             model = Incremental(fitted, rows)
             model.carry(policy.method)
-            criterion = model.criterion(fitted.alpha, now)
+            criterion = model.criterion(fitted.alpha, now, self.contexts)
             if criterion is None:
                 return None
             present, timescale = max(now, float(data.t.max())), self.span_of(self.hyper.timescale)
@@ -190,7 +191,7 @@ class Engine(Knowledge):
             data = self._active.dataset.take(rows)
             z = self.sign * model.standardized(data.y)
             posterior = condition(model.kernel, model.noise, self.inputs(data), self.axis.rows(rows), z)
-            self._cached = key, (posterior, z, modelled(self, rows))
+            self._cached = key, (posterior, z, Outcomes(self).conditioned(rows))
         return self._cached[1]
 
     def _in_user_unit(self, mean: Array, std: Array) -> tuple[Array, Array]:

@@ -8,18 +8,14 @@ from functools import cached_property
 
 import numpy as np
 
-from ebbtide.clock import FAR
 from ebbtide.gp.arrays import Array, Mask, Rows
 from ebbtide.gp.criterion import relevance
 from ebbtide.gp.hyperparameters import Families, Hyperparameters
 from ebbtide.gp.inference import Prior, TimeLimits, weak_prior
 from ebbtide.gp.kernels import Cycle, Cyclic, Matern
 from ebbtide.gp.outliers import outliers
-from ebbtide.gp.posterior import Interval, Moment
 from ebbtide.gp.standardization import Standardization
-from ebbtide.parts.feasibility import Feasibility
 from ebbtide.parts.maximization import Bounds
-from ebbtide.parts.outlook import FADING, Moving, Outlook, Risk
 from ebbtide.parts.staleness import WassersteinBudget
 from ebbtide.records import Model, Observation, Trial
 from ebbtide.space import Params
@@ -32,8 +28,6 @@ from ebbtide.study.log import Ask, Updates
 from ebbtide.study.state import State
 from ebbtide.study.step import Step
 
-DEEPEST = 5.0  # standard deviations by which a failure may count as worse than the worst value
-DEAREST = 1e100  # standard deviations that a move costs at most: whatever it is multiplied with stays finite
 SPARE = 128  # rows beyond the capacity that are modelled, and then removed by the policy; or a tenth of the capacity
 TRIM_BLOCK = 256  # rows scored at a time, when more were told than that
 
@@ -107,7 +101,7 @@ class Knowledge:
         x = self.space.encode(told.params)
         if self.families.context is not None:
             x = np.append(x, self.definition.conditions.encode(told.context or {}))
-        return Input(x, told.time)
+        return Input(x, told.time, np.isfinite(self.definition.conditions.row(told.constraints)))
 
     def apply(self, ask: Ask) -> None:
         """Apply an ask that was recorded."""
@@ -126,7 +120,8 @@ class Knowledge:
         if state.anchor is None or before is None:
             return None
         lines = np.array(turn.removed, dtype=np.intp)
-        return before.after(turn, dict(zip(turn.removed, map(Input, *self.inputs_of(lines)), strict=True)))
+        gone = map(Input, *self.inputs_of(lines), self.measured(lines))
+        return before.after(turn, dict(zip(turn.removed, gone, strict=True)))
 
     def record(self, observation: Observation, reading: float | None = None) -> None:
         """Apply a tell that was recorded, and the clock's reading at that time, if it is known."""
@@ -190,20 +185,37 @@ class Knowledge:
         """The lines that are active, or were since the model's anchor, from the first one to before the end."""
         known = self._active.lines
         lines = known[slice(*np.searchsorted(known, (first, end)))]
-        gone = () if self._course is None else [line for line in self._course.gone if first <= line < end]
+        gone = [line for line in self._gone if first <= line < end]
         return np.union1d(lines, np.array(gone, dtype=np.intp)) if gone else lines
 
     def inputs_of(self, lines: Rows) -> tuple[Array, Array]:
         """What the model is a function of, and the positions on its axis of time, for such lines."""
-        data, known = self._active.dataset, self._active.lines
-        rows = np.searchsorted(known, lines)
-        active = np.append(known, -1)[rows] == lines  # the others have gone
+        data, (rows, active) = self._active.dataset, self._found(lines)
         X, t = np.empty((len(lines), self.space.width + self.families.context_size)), np.empty(len(lines))
         X[active], t[active] = self.inputs(data.take(rows[active])), data.t[rows[active]]
-        gone = {} if self._course is None else self._course.gone
         for at in np.flatnonzero(~active):
-            X[at], t[at] = gone[int(lines[at])]
+            X[at], t[at], _ = self._gone[int(lines[at])]
         return X, lines.astype(float) if self.axis.by_step else t
+
+    def measured(self, lines: Rows) -> Mask:
+        """Which values under a constraint were told with such lines (lines × constraints)."""
+        rows, active = self._found(lines)
+        measured = np.empty((len(lines), len(self.definition.conditions.constraints)), dtype=bool)
+        measured[active] = np.isfinite(self._active.dataset.outcomes[rows[active]])
+        for at in np.flatnonzero(~active):
+            measured[at] = self._gone[int(lines[at])].measured
+        return measured
+
+    def _found(self, lines: Rows) -> tuple[Rows, Mask]:
+        """The active rows of lines, and which lines are active; the others have gone."""
+        known = self._active.lines
+        rows = np.searchsorted(known, lines)
+        active: Mask = np.append(known, -1)[rows] == lines
+        return rows, active
+
+    @property
+    def _gone(self) -> Mapping[int, Input]:
+        return {} if self._course is None else self._course.gone
 
     @property
     def axis(self) -> TimeAxis:
@@ -294,45 +306,6 @@ class Knowledge:
             return Completed()
         span = math.inf if hyper is None else self.span_of(hyper.timescale)
         return complete(conditions, self._state.latest, measured, moment, span)
-
-    def outlook(
-        self,
-        predictor: Moment | Interval,
-        z: Array,
-        unit: Standardization,
-        now: float,
-        constraints: Feasibility | None = None,
-    ) -> Outlook:
-        """The posterior, seen with the risk of failure, the cost of moving and the constraints; `z` are the values in
-        the model.
-        """
-        live, risk = self.definition.live, None
-        X_failed, t_failed = self._failures(now)
-        if live.on_failure != "ignore" and len(t_failed):
-            data = self._active.dataset
-            fading = FADING * self.span_of(predictor.posterior.kernel.timescale)
-            risk = Risk((X_failed, now - t_failed), (data.x, now - data.t), fading)
-        movement, origin = live.movement, self.setting_in_force
-        moving = None
-        if movement is not None and movement.cost > 0.0 and origin is not None:
-            size = unit.unit * unit.scale  # 0 if both are tiny
-            cost = min(movement.cost / size, DEAREST) if size > 0.0 else DEAREST
-            moving = Moving(self.space.encode(origin), cost)
-        return Outlook(predictor, risk, self._failure_value(z, unit), moving, constraints)
-
-    def _failures(self, now: float) -> tuple[Array, Array]:
-        """Coordinates and times of the newest failures, without those from a time when the system clock was wrong."""
-        X, t = self._active.failures
-        known = t <= now + (FAR if self.by_system_clock else math.inf)
-        return X[known], t[known]
-
-    def _failure_value(self, z: Array, unit: Standardization) -> float:
-        """What a failure counts as, to the model."""
-        value, worst = self.definition.live.on_failure, min(float(z.min(initial=0.0)), -1.0)
-        if not isinstance(value, float):
-            return worst
-        # However bad the value, the model must stay able to tell good places from better ones.
-        return max(self.sign * float(unit.apply(np.array([value]))[0]), worst - DEEPEST)
 
     @property
     def setting_in_force(self) -> Params | None:

@@ -14,25 +14,25 @@ from ebbtide.errors import ClockWarning, ConfigurationError, EbbtideWarning, Num
 from ebbtide.gp.arrays import Array, Rows
 from ebbtide.gp.hyperparameters import Hyperparameters
 from ebbtide.gp.incremental import Incremental
-from ebbtide.gp.inference import MIN_ROWS, SEARCH_ROWS, TOLERANCE, Fit, elsewhere, fit, held_guards, promise
+from ebbtide.gp.inference import MIN_ROWS, SEARCH_ROWS, Fit, fit, held_guards, reconsidered
 from ebbtide.gp.mean import mean_by, weighted_mean
 from ebbtide.gp.posterior import Interval, Moment, Posterior, condition
 from ebbtide.gp.standardization import Standardization, chosen_power, is_positive
 from ebbtide.parts.maximization import RECENT, maximize, maximize_over
 from ebbtide.parts.outlook import Outlook
-from ebbtide.parts.staleness import Verdict, View, WassersteinBudget
+from ebbtide.parts.staleness import Account, Verdict, View, WassersteinBudget, agreed
 from ebbtide.parts.timing import Occasion
 from ebbtide.records import Kind, Trial
 from ebbtide.study.active import Dataset
 from ebbtide.study.course import Turn
 from ebbtide.study.knowledge import Knowledge
-from ebbtide.study.outcomes import Outcome, feasibility, level, modelled, safest
+from ebbtide.study.outcomes import Outcome, Outcomes, feasibility, level, safest
+from ebbtide.study.prospects import outlook
 from ebbtide.study.recommending import recommended
+from ebbtide.study.schedule import is_looking, is_searching
 from ebbtide.study.step import Step, checked_memory, checked_verdict
-from ebbtide.study.warm import LONGEST, Warm, anchored, caught_up, is_affordable
+from ebbtide.study.warm import LONGEST, Anchor, Warm, caught_up
 
-SEARCH_EVERY = 10  # asks between two searches for hyperparameters from scratch, for each SEARCH_ROWS rows
-LOOK_EVERY = 200  # of so many rows one must be new, on average, before the fit is checked again
 MAX_PENDING = 64  # pending trials taken into account: clients that never answer must not slow down an ask
 WAITING = 30  # observations after which an outlier that nothing has confirmed is removed
 PATIENCE = 10  # observations made after a clock went back, before those from its future are dropped
@@ -52,7 +52,7 @@ class ModelStep:
         self.state, self.active = known.state, known.active
         self.rng = np.random.default_rng([known.seed, known.state.asks])
         self.step = Step(modelled=True)
-        self.outcomes: list[Outcome] = []
+        self.constrained, self.outcomes = Outcomes(known), list[Outcome]()
         self.carried: Incremental | None = None  # the model of the ask before, if it still fits
 
     def compute(self, kind: Kind = "explore") -> Step:
@@ -60,7 +60,6 @@ class ModelStep:
         self.step.kind = kind
         rows = self._without_outliers(self.known.thinned(self.step, self._dated_before(), self.now))
         rows, posterior = self._fit(rows)
-        self.outcomes = modelled(self.known, np.sort(rows), self.rng)
         rows, posterior = self._forget(rows, posterior)
         if kind == "hold":
             self._hold(posterior)
@@ -90,17 +89,20 @@ class ModelStep:
         if len(rows) < MIN_ROWS:
             return rows, self._unfitted(rows)
         standardization, fresh = self._standardization(self.active.dataset.y[rows]), None
+        unfit: dict[str, Array | None] | None = None
         same_power = standardization.power == self.state.standardization.power
         if same_power and (warm := self._warm_model(rows)) is not None:
             in_model = warm.rows(self.known)
             posterior = self._conditioned(warm.model, in_model, standardization)
             fresh, fits = self._still_fits(warm.model, posterior)
-            if fits:
+            self.outcomes = self.constrained.carried(warm)
+            unfit = self.constrained.unfit(self.outcomes, self.rng)
+            if fits and not unfit:
                 self.carried = warm.model
-                self.step.hyper, self.step.anchor = warm.hyper, self.state.anchor
+                self.step.hyper, self.step.anchor = warm.held[None], self.state.anchor
                 self.step.guards += held_guards(self.known.families, warm.model.theta, self.known.prior())
                 return in_model, posterior
-        return rows, self._refit(rows, standardization, fresh)
+        return rows, self._refit(rows, standardization, fresh, unfit)
 
     def _unfitted(self, rows: Rows) -> Posterior:
         """After a reset, keep the hyperparameters fitted last, and the scale that they were fitted on."""
@@ -110,6 +112,7 @@ class ModelStep:
         kept = held is not None and self.state.standardization.suits(data.y)
         self._standardize(data.y, self.state.standardization if kept else self._standardization(data.y))
         kernel = start.kernel(*self.known.families)
+        self.outcomes = self.constrained.fitted(rows, None, self.rng, Anchor())
         return condition(kernel, start.noise, self.known.inputs(data), moments, self.step.z)
 
     def _warm_model(self, rows: Rows) -> Warm | None:
@@ -142,29 +145,31 @@ class ModelStep:
 
     def _still_fits(self, model: Incremental, posterior: Posterior) -> tuple[Array | None, bool]:
         """What a search has found, if it was due and worth it; and whether the hyperparameters of a model still fit."""
-        prior, z = self.known.prior(), self.step.z
-        if self._looking and promise(model, z, posterior.alpha, prior) >= TOLERANCE:
-            return None, False
-        if not self._searching or len(model) > SEARCH_ROWS:
-            return None, not self._searching
-        y = self.active.dataset.y[np.searchsorted(self.active.lines, model.labels)]
-        power = self.state.standardization.power
-        if self.algorithm.transform == "auto" and is_positive(y) and chosen_power(model.P, y, power) != power:
-            return None, False
-        fresh = elsewhere(self.known.families, self.known.hyper, (model.X, model.t, z), prior, self.rng)
-        return fresh, fresh is None
+        searching, z = is_searching(self.known), self.step.z
+        if searching and len(model) <= SEARCH_ROWS and self.algorithm.transform == "auto":
+            y = self.active.dataset.y[np.searchsorted(self.active.lines, model.labels)]
+            power = self.state.standardization.power
+            if is_positive(y) and chosen_power(model.P, y, power) != power:
+                return None, False
+        values, prior = (z, posterior.alpha), self.known.prior()
+        return reconsidered(
+            model, self.known.hyper, values, prior, self.rng, looking=is_looking(self.known), searching=searching
+        )
 
-    @property
-    def _looking(self) -> bool:
-        """Whether this ask looks if the hyperparameters still fit: one row in many changes little."""
-        return self.state.asks % (1 + len(self.active) // LOOK_EVERY) == 0
-
-    def _refit(self, rows: Rows, standardization: Standardization, fresh: Array | None) -> Posterior:
-        """Fit the hyperparameters, and make the model afresh."""
+    def _refit(
+        self,
+        rows: Rows,
+        standardization: Standardization,
+        fresh: Array | None,
+        unfit: Mapping[str, Array | None] | None,
+    ) -> Posterior:
+        """Fit the hyperparameters, and make the models afresh. Of the values under a constraint, those that are `unfit`
+        are fitted; None means that no model was kept.
+        """
         data, moments = self.active.dataset.take(rows), self.known.axis.rows(rows)
         held = self.state.hyper
         start = self.known.default_hyperparameters() if held is None else held
-        search = held is None or (self._searching and fresh is None)
+        search = held is None or (is_searching(self.known) and fresh is None)
         search |= standardization.power != self.state.standardization.power
         fitted = self._fitted(start, data, moments, standardization, search=search, fresh=fresh)
         if (search or fresh is not None) and self.algorithm.transform == "auto" and is_positive(data.y):
@@ -174,22 +179,22 @@ class ModelStep:
                 fitted = self._fitted(fitted.hyper, data, moments, changed, search=True)
         self.step.hyper = fitted.hyper
         self.step.guards += fitted.guards
-        self._anchor(rows, fitted)
+        anchor = Anchor()
+        self.outcomes = self.constrained.fitted(rows, unfit, self.rng, anchor)
+        self._anchor(rows, fitted, anchor)
         return fitted.posterior if self.carried is None else self.carried.posterior(self.step.z)
 
-    def _anchor(self, rows: Rows, fitted: Fit) -> None:
-        """Keep the model for later asks, if it is one of all active rows, needed no jitter and is not too large."""
-        whole = len(rows) == len(self.active) and not self.step.rows and not fitted.posterior.jitter_rungs
+    def _anchor(self, rows: Rows, fitted: Fit, anchor: Anchor) -> None:
+        """Keep the models for later asks, if they are of all active rows, needed no jitter and are not too large."""
         self.warm = None
-        if whole and fitted.evaluation is not None and is_affordable(fitted.evaluation):
+        if fitted.evaluation is None or len(rows) < len(self.active) or self.step.rows:
+            return
+        anchor.add(None, fitted.evaluation, self.active.lines[rows])
+        if anchor.is_sound:
             self.step.anchor = self.state.asks
-            self.warm = anchored(self.known, fitted.evaluation, self.active.lines[rows])
+            self.warm = anchor.warm(self.known)
             self.carried = self.warm.model
-
-    @property
-    def _searching(self) -> bool:
-        """Whether this ask searches for hyperparameters from scratch: the more rows there are, the less they change."""
-        return self.state.asks % (SEARCH_EVERY * (1 + len(self.active) // SEARCH_ROWS)) == 0
+            self.outcomes = [replace(outcome, carried=self.warm.models.get(outcome.name)) for outcome in self.outcomes]
 
     def _fitted(
         self,
@@ -233,10 +238,12 @@ class ModelStep:
         if len(posterior) and not self._behind().any():
             gone = self._stale(rows, posterior)
         if self.step.anchor is None or self.warm is None:
+            self.outcomes = [outcome.without(rows[gone]) for outcome in self.outcomes]
             return np.delete(rows, gone), posterior.without(gone)
         self.warm.go(Turn.of(self.active.told, self.active.lines[rows[gone]].tolist()))
         if not gone:
             return rows, posterior
+        self.outcomes = [self.constrained.after(outcome, self.warm) for outcome in self.outcomes]
         left = self.warm.rows(self.known)
         z = np.zeros(len(self.active))
         z[rows] = self.step.z
@@ -257,7 +264,6 @@ class ModelStep:
         self.step.policy = checked_memory(verdict.state, "staleness policy")
         self.step.guards += verdict.guards
         self.step.remove(rows[order[gone]], scores)
-        self.outcomes = [outcome.without(rows[order[gone]]) for outcome in self.outcomes]
         selected: list[int] = order[gone].tolist()
         return selected
 
@@ -278,17 +284,12 @@ class ModelStep:
 
     def _agreed(self, policy: WassersteinBudget, verdict: Verdict, rows: Rows) -> Verdict:
         """An observation goes when the objective and every constrained value that needs it can pay for it."""
-        verdicts = [policy.review(self._view(o.posterior, o.excess, o.rows, o.policy)) for o in self.outcomes]
-        pairs = list(zip(self.outcomes, verdicts, strict=True))
-        needed = {row for o, v in pairs for row in set(o.rows.tolist()) - set(o.rows[list(v.rows)].tolist())}
-        wanted = [number for number in verdict.rows if rows[number] in needed]
-        must_go = max(0, len(rows) - len(verdict.rows) + len(wanted) - policy.capacity)
-        verdict = policy.sparing(verdict, wanted[must_go:])
-        gone = set(rows[list(verdict.rows)].tolist())
-        self.outcomes = [
-            replace(o, policy=dict(policy.sparing(v, [n for n in v.rows if o.rows[n] not in gone]).state))
-            for o, v in pairs
+        accounts = [
+            Account(policy, replace(self._view(o.posterior, o.excess, o.rows, o.policy), carried=o.carried), o.rows)
+            for o in self.outcomes
         ]
+        verdict = agreed(policy, verdict, rows, accounts)
+        self.outcomes = [replace(o, policy=a.state) for o, a in zip(self.outcomes, accounts, strict=True)]
         return verdict
 
     def _acquire(self, rows: Rows, posterior: Posterior) -> None:
@@ -302,34 +303,34 @@ class ModelStep:
         acquisition, pace = self.algorithm.acquisition, self.known.pace(posterior.kernel.timescale)
         if latest > earliest and self.known.axis.is_clock:
             interval = posterior.during(earliest, latest, self.context)
-            outlook = self._outlook(interval, earliest)
+            view = self._outlook(interval, earliest)
             self.step.x, share = maximize_over(
-                acquisition, outlook, self.space, self.rng, n, pace=pace, bounds=bounds, near=near
+                acquisition, view, self.space, self.rng, n, pace=pace, bounds=bounds, near=near
             )
             chosen = float(interval.time(np.array(share)))
         else:
             chosen = earliest  # for a model that does not see the clock, all times are equally good
-            outlook = self._outlook(posterior.at(self.known.axis.place(chosen), self.context), chosen)
-            self.step.x = maximize(acquisition, outlook, self.space, self.rng, n, pace=pace, bounds=bounds, near=near)
-        self._stay_feasible(outlook)
+            view = self._outlook(posterior.at(self.known.axis.place(chosen), self.context), chosen)
+            self.step.x = maximize(acquisition, view, self.space, self.rng, n, pace=pace, bounds=bounds, near=near)
+        self._stay_feasible(view)
         self.step.wait = chosen if chosen > landing else None
 
     def _hold(self, posterior: Posterior) -> None:
         """Keep a setting in force that is good beyond reasonable doubt."""
         landing = self.now + median(self.state.responses or [0.0])
-        outlook = self._outlook(posterior.at(self.known.axis.place(landing), self.context), landing)
-        self.step.x = recommended(outlook, self.space, self.rng, bounds=self.known.bounds)
-        self._stay_feasible(outlook)
+        view = self._outlook(posterior.at(self.known.axis.place(landing), self.context), landing)
+        self.step.x = recommended(view, self.space, self.rng, bounds=self.known.bounds)
+        self._stay_feasible(view)
 
-    def _stay_feasible(self, outlook: Outlook) -> None:
+    def _stay_feasible(self, view: Outlook) -> None:
         """If no setting in sight is likely enough to meet the constraints, take the safest one known."""
-        if outlook.feasibility is not None and not outlook.feasibility.met(self.step.x[None])[0]:
-            self.step.x = safest(outlook.feasibility, self.step.x, self.known, outlook.posterior.points, self.rng)
+        if view.feasibility is not None and not view.feasibility.met(self.step.x[None])[0]:
+            self.step.x = safest(view.feasibility, self.step.x, self.known, view.posterior.points, self.rng)
 
     def _outlook(self, predictor: Moment | Interval, time: float) -> Outlook:
         unit = self.step.standardization or self.state.standardization
         constraints = feasibility(self.known, self.outcomes, time, self.context)
-        return self.known.outlook(predictor, self.step.z, unit, time, constraints)
+        return outlook(self.known, predictor, self.step.z, unit, time, constraints)
 
     def _believing_pending(self, posterior: Posterior) -> Posterior:
         """Treat pending trials as if they had been told the posterior mean, until their leases (one l_T) end."""

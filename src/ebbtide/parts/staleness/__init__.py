@@ -1,11 +1,13 @@
 """Which observations to forget: a policy sees the fitted model and names the rows to remove."""
 
+from ebbtide.parts.staleness.accounts import Account, agreed
 from ebbtide.parts.staleness.interface import Staleness, Verdict, View
 from ebbtide.parts.staleness.resets import EventTriggeredReset, PeriodicReset
 from ebbtide.parts.staleness.wasserstein import OldestFirst, RandomRemoval, WassersteinBudget
 from ebbtide.parts.staleness.windows import KeepAll, SlidingWindow
 
 __all__ = [
+    "Account",
     "EventTriggeredReset",
     "KeepAll",
     "OldestFirst",
@@ -16,4 +18,5 @@ __all__ = [
     "Verdict",
     "View",
     "WassersteinBudget",
+    "agreed",
 ]

@@ -42,7 +42,7 @@ class View:
     def criterion(self, method: CriterionMethod) -> Criterion:
         """How relevant each observation is now; rows can be removed from it."""
         posterior, present = self.posterior, self.present
-        carried = None if self.carried is None else self.carried.criterion(posterior.alpha, present)
+        carried = None if self.carried is None else self.carried.criterion(posterior.alpha, present, self.contexts)
         return criterion_of(posterior, present, method, self.contexts) if carried is None else carried
 
     @property

@@ -65,7 +65,7 @@ class WassersteinBudget(Staleness):
         self, n: int, scored: Callable[[], Criterion], state: PolicyState, now: float, timescale: float
     ) -> Verdict:
         """The rows to remove from n observations, which are scored only if any may go."""
-        log_budget, capped = self._grown(state, now)
+        log_budget, capped = self.grown(state, now)
         left, rows, scores = n, [], []
         if left > self.min_active and (log_budget > 0.0 or left > self.max_active):
             criterion = scored()
@@ -89,7 +89,7 @@ class WassersteinBudget(Staleness):
 
     def forecast(self, criterion: Leaving, state: PolicyState, now: float, timescale: float) -> dict[int, float]:
         """When each row is expected to go within one l_T, if nothing is measured meanwhile; the others are missing."""
-        (log_budget, _), left = self._grown(state, now), len(criterion.alpha)
+        (log_budget, _), left = self.grown(state, now), len(criterion.alpha)
         when = {}
         for moment in now + timescale * np.arange(MOMENTS) / MOMENTS:
             criterion.at(moment)
@@ -119,7 +119,7 @@ class WassersteinBudget(Staleness):
         scores = [score for _, score in gone if score is not None]
         return replace(verdict, rows=[row for row, _ in gone], scores=scores, state=state)
 
-    def _grown(self, state: PolicyState, now: float) -> tuple[float, bool]:
+    def grown(self, state: PolicyState, now: float) -> tuple[float, bool]:
         """log b after line 24, with the l_T fitted in the previous ask; and whether its growth was capped."""
         if not state:
             return 0.0, False  # line 3: b = 1

@@ -1,0 +1,18 @@
+"""In which asks the hyperparameters are looked at. The more observations there are, the less a new one changes."""
+
+from ebbtide.gp.inference import SEARCH_ROWS
+from ebbtide.study.knowledge import Knowledge
+
+SEARCH_EVERY = 10  # asks between two searches for hyperparameters from scratch, for each SEARCH_ROWS rows
+LOOK_EVERY = 200  # of so many rows one must be new, on average, before the fit is checked again
+
+
+def is_searching(known: Knowledge, turn: int = 0) -> bool:
+    """Whether this ask searches for hyperparameters from scratch. Several models do so in turn."""
+    every = SEARCH_EVERY * (1 + len(known.active) // SEARCH_ROWS)
+    return known.state.asks % every == turn % every
+
+
+def is_looking(known: Knowledge) -> bool:
+    """Whether this ask checks if the hyperparameters of the objective still fit."""
+    return known.state.asks % (1 + len(known.active) // LOOK_EVERY) == 0
