@@ -173,6 +173,7 @@ def test_the_gradient_and_the_information_of_the_likelihood(rng, temporal, ard):
     told.go_on(300)
     model, z = told.model, told.values
     fresh = Likelihood(families, model.X, model.t, z)(hyper.to_vector())
+    assert model.log_likelihood(z, model.P @ z) == pytest.approx(fresh.value, rel=1e-9)
     for ours, theirs in zip(model.derivatives(z, model.P @ z), fresh.derivatives(), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-8)
 

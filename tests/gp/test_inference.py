@@ -8,7 +8,7 @@ from ebbtide.errors import NumericalError
 from ebbtide.gp import inference
 from ebbtide.gp.hyperparameters import Families, Hyperparameters
 from ebbtide.gp.incremental import Incremental
-from ebbtide.gp.inference import TOLERANCE, TimeLimits, ascend, elsewhere, fit, promise, weak_prior
+from ebbtide.gp.inference import TOLERANCE, Standing, TimeLimits, ascend, elsewhere, fit, promise, weak_prior
 from ebbtide.gp.likelihood import Likelihood
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -175,12 +175,12 @@ def test_the_promise_of_a_model_is_that_of_newtons_first_step(rng):
     hyper = Hyperparameters(1.0, 0.5, 0.6, 0.1)
     fitted = Likelihood(FAMILIES, X, t, y)(hyper.to_vector())
     model, prior = Incremental(fitted, np.arange(40)), PRIOR
-    promised = promise(model, y, model.P @ y, prior)
+    promised = promise(Standing(model, y, model.P @ y), prior)
     reached = ascend(fitted.likelihood, hyper.to_vector(), prior, 25)
     gained = reached.value - fitted.value - prior.log_density(fitted.theta)
     assert 0.3 * gained < promised < 3.0 * gained
     there = Incremental(reached.evaluation, np.arange(40))
-    assert promise(there, y, there.P @ y, prior) < TOLERANCE
+    assert promise(Standing(there, y, there.P @ y), prior) < TOLERANCE
 
 
 def test_a_search_finds_better_hyperparameters_only_if_there_are_any(rng):

@@ -13,20 +13,20 @@ def test_append_and_keep():
         around = np.array([i / 40.0]), np.array([np.nan, -i])
         table.append(np.array([i, -i]), float(i), 10.0 * i, *around, i)
     table.keep(np.array([1, 5, 39]))
-    data = table.dataset()
+    data, lines = table.copies()
     assert data.t.tolist() == [1.0, 5.0, 39.0]
     assert data.x.tolist() == [[1, -1], [5, -5], [39, -39]]
     assert data.y.tolist() == [10.0, 50.0, 390.0]
     assert data.c.tolist() == [[1 / 40], [5 / 40], [39 / 40]]
     assert np.array_equal(data.outcomes, [[np.nan, -1], [np.nan, -5], [np.nan, -39]], equal_nan=True)
-    assert table.lines.tolist() == [1, 5, 39]
+    assert lines.tolist() == [1, 5, 39]
     assert len(table) == len(data) == 3
 
 
 def test_a_dataset_cannot_change_the_table():
     table = Table(1)
     table.append(np.array([0.5]), 0.0, 1.0, np.empty(0), np.empty(0), 0)
-    data = table.dataset()
+    data, _ = table.copies()
     with pytest.raises(ValueError, match="read-only"):
         data.x[0] = 9.0
     table.keep(np.array([], dtype=int))

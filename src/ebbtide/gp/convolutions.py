@@ -19,6 +19,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from scipy.linalg import block_diag
 from scipy.special import erfcx, k0e, k1e
 
 from ebbtide.errors import ConfigurationError
@@ -193,38 +194,71 @@ def _(kernel: Matern, ages: Array) -> Convolution:
 
 @temporal_convolution.register
 def _(kernel: Cyclic, ages: Array) -> Convolution | None:
-    """A form of finite rank, exact: each harmonic of each part is a complex exponential times a polynomial.
-
-    k_T(s + u) = Σ β e^{−ζ(s+u)} (c₀ + c₁ω(s+u) + …), ζ = ω − 2πih/P, is Σ_a g_a(s) ψ_a(u) with ψ_a = e^{−ζu} (ωu)^a,
-    and ∫ e^{−(ζ+ζ̄′)s} s^m ds = m!/(ζ+ζ̄′)^{m+1}.
-    """
+    """A form of finite rank, exact: ψᵀGψ, where G does not depend on the observations (`_cyclic_gram`)."""
     if not isinstance(kernel.family, Matern):
         return None
-    p = round(kernel.family.nu - 0.5)
-    parts = _exponentials(kernel, kernel.family.rate)
-    slowest, newest = min(rate for _, rate, _ in parts), float(ages.min())
+    slowest, newest = min(rate for rate, _ in _harmonics(kernel)), float(ages.min())
     # All ages may be many l_T: what the slowest part has lost by now is common to everything.
-    weight, rate, frequency = np.array(parts).T[:, :, None]
-    fading = np.exp(-rate * ages + slowest * newest + 1j * frequency * ages)
-    psi = np.concatenate([fading * (rate * ages) ** a for a in range(p + 1)])
-    courses = np.concatenate([weight * moments(p, a) * rate ** np.arange(p + 1) for a in range(p + 1)])
-    gram = _overlaps(np.tile((rate - 1j * frequency)[:, 0], p + 1), courses)
-    matrix = (psi.T @ gram @ psi.conj()).real
+    psi = _cyclic_features(kernel, ages, slowest * newest)
+    matrix = psi.T @ (_cyclic_gram(kernel) @ psi)
     matrix = 0.5 * (matrix + matrix.T)
     top = float(np.abs(matrix).max())
     return Convolution(matrix / top, math.log(top) - 2.0 * slowest * newest) if top > 0.0 else Convolution(matrix, 0.0)
 
 
-def _exponentials(kernel: Cyclic, fading: float) -> list[tuple[float, float, float]]:
-    """The parts of a kernel with cycles: weight, rate of decay and frequency of each, the negative ones too."""
-    parts = [(kernel.rest, fading / kernel.scale, 0.0)]
-    for cycle in kernel.cycles:
-        rate = fading / cycle.lengthscale
-        weights = cycle.share * cycle.weights[0]
-        parts.append((float(weights[0]), rate, 0.0))
-        for weight, frequency in zip(weights[1:], cycle.frequencies[1:], strict=True):
-            parts += [(0.5 * float(weight), rate, float(frequency)), (0.5 * float(weight), rate, -float(frequency))]
-    return parts
+def _harmonics(kernel: Cyclic) -> list[tuple[float, Array]]:
+    """The parts of a kernel with cycles: the rate of decay and the frequencies of each; the first has none but 0."""
+    fading = kernel.family.rate if isinstance(kernel.family, Matern) else 1.0
+    return [(fading / kernel.scale, np.zeros(1))] + [(fading / c.lengthscale, c.frequencies) for c in kernel.cycles]
+
+
+def _cyclic_features(kernel: Cyclic, ages: Array, gained: float) -> Array:
+    """ψ: for each part and each power a = 0 … p, e^{−ωu} (ωu)^a cos 2πhu/P for all h, then with sin; times e^gained."""
+    rows = []
+    for rate, frequencies in _harmonics(kernel):
+        turn = np.exp(1j * frequencies[-1] / max(len(frequencies) - 1, 1) * ages)
+        waves = np.cumprod(np.vstack([np.ones_like(turn), np.tile(turn, (len(frequencies) - 1, 1))]), axis=0)
+        fading = np.exp(gained - rate * ages)
+        for a in range(_order(kernel) + 1):
+            faded = fading * (rate * ages) ** a
+            rows += [faded * waves.real, faded * waves.imag[1:]]
+    features: Array = np.vstack(rows)
+    return features
+
+
+def _order(kernel: Cyclic) -> int:
+    return round(kernel.family.nu - 0.5) if isinstance(kernel.family, Matern) else 0
+
+
+@lru_cache
+def _cyclic_gram(kernel: Cyclic) -> Array:
+    """G, from the complex exponentials of all harmonics.
+
+    k_T(s + u) = Σ β e^{−ζ(s+u)} (c₀ + c₁ω(s+u) + …), ζ = ω − 2πih/P, is Σ_a g_a(s) φ_a(u) with φ_a = e^{−ζu} (ωu)^a,
+    and ∫ e^{−(ζ+ζ̄′)s} s^m ds = m!/(ζ+ζ̄′)^{m+1}. The pair φ(h), φ(−h) is cos ± i sin: φ = Tψ.
+    """
+    p = _order(kernel)
+    weights = [np.array([kernel.rest]), *(cycle.share * cycle.weights[0] for cycle in kernel.cycles)]
+    rates, courses, turns = [], [], []
+    for (rate, frequencies), weight in zip(_harmonics(kernel), weights, strict=True):
+        count = len(frequencies) - 1
+        signed = np.concatenate([frequencies, -frequencies[1:]])  # positive, then negative
+        half = np.concatenate([weight[:1], 0.5 * weight[1:], 0.5 * weight[1:]])
+        turn = np.zeros((2 * count + 1, 2 * count + 1), dtype=complex)
+        turn[: count + 1, : count + 1] = np.eye(count + 1)  # cos
+        turn[count + 1 :, 1 : count + 1] = np.eye(count)
+        turn[1 : count + 1, count + 1 :], turn[count + 1 :, count + 1 :] = (
+            1j * np.eye(count),
+            -1j * np.eye(count),
+        )  # sin
+        for a in range(p + 1):
+            rates.append(rate - 1j * signed)
+            courses.append(half[:, None] * moments(p, a) * rate ** np.arange(p + 1))
+            turns.append(turn)
+    T = block_diag(*turns)
+    gram: Array = (T.T @ _overlaps(np.concatenate(rates), np.vstack(courses)) @ T.conj()).real
+    gram.flags.writeable = False
+    return gram
 
 
 def moments(p: int, a: int) -> Array:

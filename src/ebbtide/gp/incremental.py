@@ -7,8 +7,8 @@
 | w      | what a change of one row comes down to                       | (n,)      |
 | K_a    | ∂Δ/∂θ_a for the parameters between the scale and the noise   | (a, n, n) |
 
-A row comes:   u = Pk,   s = κ − kᵀu,   w = (u, −1)/√s,   P′ = (P ⊕ 0) + w wᵀ
-A row j goes:  w = P₍:,j₎/√Pⱼⱼ,                             P′ = P − w wᵀ, without row j
+A row comes:   u = Pk,   s = κ − kᵀu,   w = (u, −1)/√s,   P′ = (P ⊕ 0) + w wᵀ,             log|Δ′| = log|Δ| + log s
+A row j goes:  w = P₍:,j₎/√Pⱼⱼ,                             P′ = P − w wᵀ, without row j,   log|Δ′| = log|Δ| + log Pⱼⱼ
 
 α = Pz is not carried: it is one product, for values that may be standardised anew at any time. Neither are the traces
 of the likelihood's gradient, tr(PK_a) = Σ P∘K_a.
@@ -50,6 +50,7 @@ class Incremental:
         self.families, self.theta = data.families, evaluation.theta
         self.kernel = evaluation.hyperparameters.kernel(*data.families)
         self.noise = evaluation.noise
+        self.log_determinant = evaluation.factor.log_determinant
         self.n = n = len(data.t)
         room = (n + ROOM,)
         self._X, self._t = resized(data.X, (*room, data.X.shape[1])), resized(data.t, room)
@@ -98,6 +99,10 @@ class Incremental:
         """The process given values of its observations. It shares their arrays: use it before they change."""
         return Posterior(self.kernel, self.noise, self.X, self.t, self.P, self.P @ z)
 
+    def log_likelihood(self, z: Array, alpha: Array) -> float:
+        """Of values (see likelihood.py); α = Pz."""
+        return -0.5 * (float(z @ alpha) + self.log_determinant + self.n * math.log(2.0 * math.pi))
+
     def derivatives(self, z: Array, alpha: Array) -> tuple[Array, Array]:
         """The gradient of the log likelihood of values, and its average information (see likelihood.py); α = Pz."""
         n = self.n
@@ -142,6 +147,7 @@ class Incremental:
         if self.carried is not None:
             self.carried.extend(X, times, w, self._P[: n + 1, : n + 1])
         self._change(1.0, w[None])
+        self.log_determinant += math.log(s)
         self._delta[n, :n] = self._delta[:n, n] = k
         self._delta[n, n] = kappa
         self._K[:, n, :n] = self._K[:, :n, n] = covariances.derivatives()
@@ -154,7 +160,9 @@ class Incremental:
             left = None if self.carried is None else self.carried.without(self, rows)
         if self.carried is not None and left is not None:
             self.carried.adopt(left)
-        self._change(-1.0, (Removal.of(self.P, rows) if left is None else left.removal).W)
+        removal = Removal.of(self.P, rows) if left is None else left.removal
+        self._change(-1.0, removal.W)
+        self.log_determinant += sum(2.0 * math.log(w[row]) for row, w in zip(rows, removal.W, strict=True))  # log Pⱼⱼ
         for hole in sorted(rows, reverse=True):
             self._vacate(hole)
 

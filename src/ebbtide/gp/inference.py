@@ -27,6 +27,7 @@ from ebbtide.guards import Guard
 InferenceMethod = Literal["map", "mle"]
 
 TOLERANCE = 0.05  # nats of log posterior that a further step must promise
+WORTH = 0.1  # nats per hyperparameter that a refit must promise: see `is_worth_a_refit`
 WARM_STEPS = 4  # per ask: with one new observation the fit need not converge at once
 SEARCH_STEPS = 25
 SEARCH_ROWS = 128  # a search from scratch uses at most this many rows
@@ -136,8 +137,34 @@ class Fit:
 
 
 @dataclass(frozen=True)
+class Standing:
+    """Where an ascent can begin without a factorization: a model that holds its hyperparameters, with values z and
+    α = Pz.
+    """
+
+    model: Incremental
+    z: Array
+    alpha: Array
+
+    @property
+    def theta(self) -> Array:
+        return self.model.theta
+
+    @property
+    def value(self) -> float:
+        return self.model.log_likelihood(self.z, self.alpha)
+
+    def derivatives(self) -> tuple[Array, Array]:
+        return self.model.derivatives(self.z, self.alpha)
+
+    def is_within(self, prior: Prior) -> bool:
+        """Whether the hyperparameters are inside the limits, which move a little at every ask."""
+        return bool((np.abs(prior.clip(self.theta) - self.theta) <= SLACK).all())
+
+
+@dataclass(frozen=True)
 class _Climb:
-    """The current point of an ascent: an evaluation and its log posterior density."""
+    """The result of an ascent: an evaluation and its log posterior density."""
 
     evaluation: Evaluation
     value: float
@@ -152,15 +179,16 @@ def fit(
     search: bool,
     rng: np.random.Generator,
     fresh: Array | None = None,
+    standing: Standing | None = None,
 ) -> Fit:
     """The best hyperparameters reachable from `start`, and with `search` also from a search from scratch.
 
-    `fresh` is what such a search has found already.
+    `fresh` is what such a search has found already; `standing` is a model of the same data that holds `start`.
     """
     likelihood = Likelihood(families, *data)
     climbs = []
     try:
-        climbs.append(ascend(likelihood, start.to_vector(), prior, WARM_STEPS))
+        climbs.append(ascend(likelihood, start.to_vector(), prior, WARM_STEPS, standing))
     except NumericalError:
         search = True  # the first fallback
     if search or fresh is not None:
@@ -236,25 +264,27 @@ def elsewhere(
     return fresh.evaluation.theta if fresh.value > value else None
 
 
-def promise(model: Incremental, z: Array, alpha: Array, prior: Prior) -> float:
-    """The gain in nats that Newton's next step promises, from the hyperparameters that a model holds; infinite if the
-    limits have moved past them.
-    """
-    if (np.abs(prior.clip(model.theta) - model.theta) > SLACK).any():
+def promise(standing: Standing, prior: Prior) -> float:
+    """The gain in nats that Newton's next step promises; infinite if the limits have moved past where we stand."""
+    if not standing.is_within(prior):
         return np.inf
-    gradient, information = _posterior_derivatives(*model.derivatives(z, alpha), model.theta, prior)
-    return _newton_step(gradient, information, DAMPING, model.theta, prior)[1]
+    gradient, information = _posterior_derivatives(*standing.derivatives(), standing.theta, prior)
+    return _newton_step(gradient, information, DAMPING, standing.theta, prior)[1]
 
 
-def is_worth_a_refit(model: Incremental, z: Array, alpha: Array, prior: Prior) -> bool:
-    """Whether the hyperparameters that a model holds are so far from the best ones that it matters."""
-    return promise(model, z, alpha, prior) >= TOLERANCE
+def is_worth_a_refit(standing: Standing, prior: Prior) -> bool:
+    """Whether the hyperparameters that a model holds are so far from the best ones that it matters.
+
+    The data leaves about half a nat of doubt in each hyperparameter. When m of n observations are replaced, the best
+    ones move, by chance alone, so far that returning to them gains about m/n nats for each. Following that would only
+    follow the noise, at the price of a factorization.
+    """
+    return promise(standing, prior) >= WORTH * len(standing.theta)
 
 
 def reconsidered(
-    model: Incremental,
+    standing: Standing,
     held: Hyperparameters,
-    values: tuple[Array, Array],
     prior: Prior,
     rng: np.random.Generator,
     *,
@@ -263,13 +293,14 @@ def reconsidered(
 ) -> tuple[Array | None, bool]:
     """Whether the hyperparameters that a model holds still fit; and what a search has found, if it was worth it.
 
-    `values` are z and α = Pz. For many rows a search is left to the refit, which then has to be made.
+    For many rows a search is left to the refit, which then has to be made.
     """
-    if looking and is_worth_a_refit(model, *values, prior):
+    model = standing.model
+    if looking and is_worth_a_refit(standing, prior):
         return None, False
     if not searching or len(model) > SEARCH_ROWS:
         return None, not searching
-    fresh = elsewhere(model.families, held, (model.X, model.t, values[0]), prior, rng)
+    fresh = elsewhere(model.families, held, (model.X, model.t, standing.z), prior, rng)
     return fresh, fresh is None
 
 
@@ -297,32 +328,34 @@ def _shifts(families: Families, size: int) -> Iterator[Array]:
         yield shift
 
 
-def ascend(likelihood: Likelihood, theta: Array, prior: Prior, max_steps: int) -> _Climb:
-    """Damped Newton ascent of log likelihood + log prior inside the box."""
+def ascend(
+    likelihood: Likelihood, theta: Array, prior: Prior, max_steps: int, standing: Standing | None = None
+) -> _Climb:
+    """Damped Newton ascent of log likelihood + log prior inside the box; from `standing`, if it is there already."""
 
-    def at(theta: Array) -> _Climb:
-        evaluation = likelihood(theta)
-        return _Climb(evaluation, evaluation.value + prior.log_density(theta))
+    def density(at: Evaluation | Standing) -> float:
+        return at.value + prior.log_density(at.theta)
 
-    here = at(prior.clip(theta))
-    damping, fresh = DAMPING, True
+    stands = standing is not None and standing.is_within(prior)
+    here: Evaluation | Standing = standing if standing is not None and stands else likelihood(prior.clip(theta))
+    value, damping, fresh = density(here), DAMPING, True
     for _ in range(max_steps):
         if fresh:
-            evaluation = here.evaluation
-            gradient, information = _posterior_derivatives(*evaluation.derivatives(), evaluation.theta, prior)
-        step, promise = _newton_step(gradient, information, damping, here.evaluation.theta, prior)
+            gradient, information = _posterior_derivatives(*here.derivatives(), here.theta, prior)
+        step, promise = _newton_step(gradient, information, damping, here.theta, prior)
         if promise < TOLERANCE:
             break
         try:
-            there = at(prior.clip(here.evaluation.theta + step))
+            there = likelihood(prior.clip(here.theta + step))
+            value_there = density(there)
         except NumericalError:
-            there = _Climb(here.evaluation, -np.inf)
-        fresh = there.value > here.value
+            value_there = -np.inf
+        fresh = value_there > value
         if fresh:
-            here, damping = there, damping / 10.0
+            here, value, damping = there, value_there, damping / 10.0
         else:
             damping = max(10.0 * damping, 0.1)
-    return here
+    return _Climb(likelihood(here.theta) if isinstance(here, Standing) else here, value)
 
 
 def _newton_step(

@@ -13,6 +13,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -122,6 +123,14 @@ def _inverse(kernel: SpaceTimeKernel, noise: float, X: Array, t: Array) -> tuple
     return invert(factor), factor.jitter_rungs
 
 
+class Outline(NamedTuple):
+    """Mean and deviation at some points, neither smaller than they really are, and the largest real mean of them."""
+
+    mean: Array
+    deviation: Array
+    highest: float
+
+
 @dataclass(frozen=True)
 class Moment:
     """A posterior at a fixed time, and in a fixed context, for the acquisition to evaluate."""
@@ -144,7 +153,7 @@ class Moment:
         k = self.posterior.kernel.spatial(X, self.posterior.points) * self._weights
         return k @ self.posterior.alpha, _deviation(self.posterior.kernel.scale, k, k @ self.posterior.P)
 
-    def outline(self, X: Array) -> tuple[Array, Array] | None:
+    def outline(self, X: Array) -> Outline | None:
         """The mean, and a deviation that is certainly not smaller, for O(n) per point: of the observations only those
         that matter most at this time are taken into account, and fewer observations leave more variance.
 
@@ -154,8 +163,8 @@ class Moment:
             return None
         heaviest, P = self._heaviest
         k = self.posterior.kernel.spatial(X, self.posterior.points) * self._weights
-        few = k[:, heaviest]
-        return k @ self.posterior.alpha, _deviation(self.posterior.kernel.scale, few, few @ P)
+        few, mean = k[:, heaviest], k @ self.posterior.alpha
+        return Outline(mean, _deviation(self.posterior.kernel.scale, few, few @ P), float(mean.max()))
 
     @cached_property
     def _heaviest(self) -> tuple[Rows, Array]:

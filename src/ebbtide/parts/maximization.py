@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from ebbtide.gp.arrays import Array, Rows
-from ebbtide.gp.posterior import Posterior
+from ebbtide.gp.posterior import Outline, Posterior
 from ebbtide.gp.quasirandom import sobol
 from ebbtide.parts.acquisition import Acquisition, Context
 from ebbtide.space import Space
@@ -25,7 +25,8 @@ FLOOR = (
     1e-3  # of its bound: no deviation is smaller; an acquisition that prefers certainty is bounded by its value there
 )
 CLIMB_STEPS = 12
-ENOUGH, CALM_STEPS = 1e-4, 3  # the ascent ends when the best start gains less than ENOUGH in each of CALM_STEPS steps
+ENOUGH = 1e-4  # the ascent ends when no start promises to beat the best one by more
+FEWEST_STEPS = 3  # before that, too little is known of the curvature for a promise
 
 Objective = Callable[[Array], tuple[Array, Array]]
 Bounds = tuple[Array, Array]  # the lowest and the highest coordinates that may be chosen
@@ -37,7 +38,7 @@ class Predictor(Protocol):
     @property
     def posterior(self) -> Posterior: ...
     def predict(self, Z: Array, /) -> tuple[Array, Array]: ...
-    def outline(self, Z: Array, /) -> tuple[Array, Array] | None: ...
+    def outline(self, Z: Array, /) -> Outline | None: ...
     def predict_with_gradient(self, Z: Array, /) -> tuple[Array, Array, Array, Array]: ...
 
 
@@ -112,9 +113,9 @@ def _best(
     pool = np.vstack(pools) if bounds is None else _within(bounds, space, pools)
     low, high = (0.0, 1.0) if bounds is None else bounds
     outline = predictor.outline(pool)
-    mean, std = predictor.predict(pool) if outline is None else outline
+    mean, std = predictor.predict(pool) if outline is None else outline[:2]
     n, dim, pace = told
-    context = Context(n, dim, float(mean.max()), pace)
+    context = Context(n, dim, float(mean.max()) if outline is None else outline.highest, pace)
 
     def score(X: Array) -> Array:
         return _finite(acquisition(*predictor.predict(X), context)[0])
@@ -186,7 +187,7 @@ def climb(
 ) -> Array:
     """Move each row of X uphill between the bounds; the first step has length `reach`.
 
-    The ascent ends early when the best row has gained less than `enough` in each of a few steps.
+    The ascent ends early when no row's next step promises (½ gᵀHg) to beat the best value so far by `enough`.
 
     | symbol | meaning                                 | shape     |
     |--------|-----------------------------------------|-----------|
@@ -196,11 +197,13 @@ def climb(
     f, g = objective(X)
     norms = np.sqrt(np.maximum(_dot(g, g), 1e-300))
     H = (reach / norms)[:, None, None] * np.eye(X.shape[1])
-    length, calm = np.ones(len(X)), 0
+    length = np.ones(len(X))
     for step in range(steps):
         # A coordinate at its bound with the gradient pointing outward stays there.
         free = ~(((low >= X) & (g < 0.0)) | ((high <= X) & (g > 0.0)))
         direction = (H @ (g * free)[:, :, None])[:, :, 0] * free
+        if step >= FEWEST_STEPS and (f + 0.5 * _dot(g, direction)).max() < f.max() + enough:
+            break
         there = np.clip(X + length[:, None] * direction, low, high)
         f_there, g_there = objective(there)
         s, w = there - X, g - g_there
@@ -211,11 +214,7 @@ def climb(
         # Where f is convex there is no curvature to learn: lengthen the step. After overshooting: shorten it.
         length = np.where(curved, 1.0, np.where(better, 3.0, 0.25) * length)
         rows = better[:, None]
-        top = f.max()
         X, g, f = np.where(rows, there, X), np.where(rows, g_there, g), np.where(better, f_there, f)
-        calm = calm + 1 if f.max() - top < enough else 0
-        if calm == CALM_STEPS:
-            break
     return X
 
 

@@ -17,12 +17,13 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from ebbtide.gp.arrays import Array, Mask
-from ebbtide.gp.posterior import Interval, Moment, Posterior
+from ebbtide.gp.posterior import Interval, Moment, Outline, Posterior
 from ebbtide.parts.feasibility import Feasibility
 
 DOUBT, RATE = 0.25, 0.02  # a and p₀: a single failure at x makes p about 0.8
 REACH = 0.12  # distance over which an evaluation says whether its neighbours fail, times √d
 FADING = 1.0  # times l_T: a place that has recovered must be found again
+CHUNK = 32  # points looked at together
 CLOSE = 0.25  # times REACH: how sharply success and failure are told apart where nothing should be risked
 LASTING = 4.0  # times FADING: there, a failure is remembered for longer
 
@@ -106,21 +107,34 @@ class Outlook:
         return Z[:, : self.posterior.points.shape[1]]
 
     def predict(self, Z: Array) -> tuple[Array, Array]:
-        return self._seen(Z, *self.predictor.predict(Z))
+        mean, std = self._seen(Z, *self.predictor.predict(Z))
+        return mean if self.feasibility is None else mean - self.feasibility.loss(self._split(Z)), std
 
-    def outline(self, Z: Array) -> tuple[Array, Array] | None:
+    def outline(self, Z: Array) -> Outline | None:
+        """Without the constraints, which need a prediction each, and can only make the mean smaller."""
         outline = self.predictor.outline(Z)
-        return None if outline is None else self._seen(Z, *outline)
+        if outline is None and self.feasibility is None:
+            return None
+        mean, std = self._seen(Z, *(self.predictor.predict(Z) if outline is None else outline[:2]))
+        return Outline(mean, std, float(mean.max()) if self.feasibility is None else self._highest(Z, mean))
+
+    def _highest(self, Z: Array, mean: Array) -> float:
+        """The largest mean where the constraints are met, looking only where it may be."""
+        order, best = np.argsort(-mean, kind="stable"), -np.inf
+        for rows in (order[start : start + CHUNK] for start in range(0, len(order), CHUNK)):
+            if self.feasibility is None or best >= mean[rows[0]]:
+                break
+            best = max(best, float((mean[rows] - self.feasibility.loss(self._split(Z[rows]))).max()))
+        return best
 
     def _seen(self, Z: Array, mean: Array, std: Array) -> tuple[Array, Array]:
+        """With the risk of failure and the cost of moving."""
         X = self._split(Z)
         if self.risk is not None:
             p = self.risk(X)
             mean, std = mean + p * (self.failure_value - mean), (1.0 - p) * std
         if self.moving is not None:
             mean = mean - self.moving(X)[0]
-        if self.feasibility is not None:
-            mean = mean - self.feasibility.loss(X)
         return mean, std
 
     def predict_with_gradient(self, Z: Array) -> tuple[Array, Array, Array, Array]:
@@ -144,4 +158,5 @@ class Outlook:
 
 def _padded(slope: Array, Z: Array) -> Array:
     """With zeros for the coordinate of time, on which neither the risk nor the cost depends here."""
-    return np.pad(slope, ((0, 0), (0, Z.shape[1] - slope.shape[1])))
+    missing = Z.shape[1] - slope.shape[1]
+    return np.pad(slope, ((0, 0), (0, missing))) if missing else slope

@@ -21,8 +21,8 @@ class WarmModels:
 
     def keep(self, study: str, warm: Warm | None) -> None:
         """Keep a model; those that were not used for longest make room."""
-        if warm is None or warm.model.nbytes > self.most_bytes:
+        if warm is None or warm.nbytes > self.most_bytes:
             return
         self._models[study] = warm
-        while sum(each.model.nbytes for each in self._models.values()) > self.most_bytes:
+        while sum(each.nbytes for each in self._models.values()) > self.most_bytes:
             self._models.popitem(last=False)

@@ -59,6 +59,7 @@ class Table:
             np.empty((16, constraints)),
         )
         self._columns: tuple[np.ndarray[Any, Any], ...] = (*numbers, np.empty(16, dtype=np.intp))
+        self._copies: tuple[Dataset, Rows] | None = None  # until a row comes or goes
 
     def __len__(self) -> int:
         return self._n
@@ -70,22 +71,22 @@ class Table:
         for column, value in zip(self._columns, row, strict=True):
             column[self._n] = value
         self._n += 1
+        self._copies = None
 
     def keep(self, rows: Rows) -> None:
         for column in self._columns:
             column[: len(rows)] = column[rows]
         self._n = len(rows)
+        self._copies = None
 
-    @property
-    def lines(self) -> Rows:
-        return self._columns[-1][: self._n].copy()
-
-    def dataset(self) -> Dataset:
-        """A read-only copy: later changes do not affect it, and it cannot change the optimizer."""
-        copies = [column[: self._n].copy() for column in self._columns[:-1]]
-        for copy in copies:
-            copy.flags.writeable = False
-        return Dataset(*copies)
+    def copies(self) -> tuple[Dataset, Rows]:
+        """The rows and their lines, read-only: later changes do not affect them, nor can they change the optimizer."""
+        if self._copies is None:
+            columns = [column[: self._n].copy() for column in self._columns]
+            for column in columns:
+                column.flags.writeable = False
+            self._copies = Dataset(*columns[:-1]), columns[-1]
+        return self._copies
 
 
 @dataclass(frozen=True)
@@ -149,6 +150,7 @@ class ActiveSet:
         self.broken = Counter(start.broken)  # how often which constraints were broken (see Conditions.broken)
         self._active = Table(space.width, self.conditions.width, len(self.conditions.constraints))
         self._recent_times: deque[float] = deque(start.recent_times, maxlen=RECENT)
+        self._interval: float | None = None  # until the next value
         self._first, self._last = start.first, start.last
         self._failures: deque[tuple[Array, float]] = deque(maxlen=REMEMBERED_FAILURES)
         for failure in start.failures:
@@ -162,7 +164,7 @@ class ActiveSet:
     @property
     def dataset(self) -> Dataset:
         """The active observations."""
-        return self._active.dataset()
+        return self._active.copies()[0]
 
     @property
     def failures(self) -> tuple[Array, Array]:
@@ -173,7 +175,7 @@ class ActiveSet:
     @property
     def lines(self) -> Rows:
         """The line in the history of each active observation: its position in the order told."""
-        return self._active.lines
+        return self._active.copies()[1]
 
     def __len__(self) -> int:
         """How many observations are active."""
@@ -202,6 +204,7 @@ class ActiveSet:
         if observation.value is not None:
             self.values_told += 1
             self._recent_times.append(time)
+            self._interval = None
             self._first, self._last = min(self._first, time), max(self._last, time)
         elif observation.failed:
             self._remember(observation)
@@ -225,7 +228,7 @@ class ActiveSet:
 
     def remove(self, lines: Sequence[int]) -> None:
         """Remove active rows, given by their lines."""
-        rows = np.searchsorted(self._active.lines, list(lines))  # rows are in the order told
+        rows = np.searchsorted(self.lines, list(lines))  # rows are in the order told
         self._active.keep(np.delete(np.arange(len(self)), rows))
 
     @property
@@ -245,8 +248,10 @@ class ActiveSet:
         The mean of the recent gaps without the longest few, which may be pauses. (A median would mistake batches of
         simultaneous queries for fast sampling.)
         """
-        times = sorted(self._recent_times)
-        gaps = sorted(later - earlier for earlier, later in pairwise(times))
-        usual = gaps[: -min(PAUSES, len(gaps) // 4) or None]
-        mean = fmean(usual) if usual else 0.0
-        return mean if mean > SHORTEST else 1.0
+        if self._interval is None:
+            times = sorted(self._recent_times)
+            gaps = sorted(later - earlier for earlier, later in pairwise(times))
+            usual = gaps[: -min(PAUSES, len(gaps) // 4) or None]
+            mean = fmean(usual) if usual else 0.0
+            self._interval = mean if mean > SHORTEST else 1.0
+        return self._interval

@@ -55,6 +55,7 @@ class Knowledge:
         self._state = State()
         self._active = ActiveSet(self.space, conditions=definition.conditions)
         self._course: Course | None = None
+        self._prior: tuple[TimeLimits | None, Prior] | None = None  # for the limits of l_T, which move with every value
 
     # --- what is known ------------------------------------------------------------------------------------
 
@@ -273,15 +274,18 @@ class Knowledge:
 
     def prior(self) -> Prior:
         limits = None if self.algorithm.temporal is None else self.axis.limits()
-        families, conditions = self.families, self.definition.conditions
-        return weak_prior(
-            families.spatial.ard,
-            self.space.width,
-            limits,
-            self.algorithm.inference,
-            context=families.context_size,
-            periods=tuple(conditions.cycles.values()) if families.cycles else (),
-        )
+        if self._prior is None or self._prior[0] != limits:
+            families, conditions = self.families, self.definition.conditions
+            prior = weak_prior(
+                families.spatial.ard,
+                self.space.width,
+                limits,
+                self.algorithm.inference,
+                context=families.context_size,
+                periods=tuple(conditions.cycles.values()) if families.cycles else (),
+            )
+            self._prior = limits, prior
+        return self._prior[1]
 
     def default_hyperparameters(self) -> Hyperparameters:
         """The prior's centre, until there is something to fit."""

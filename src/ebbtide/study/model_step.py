@@ -14,7 +14,7 @@ from ebbtide.errors import ClockWarning, ConfigurationError, EbbtideWarning, Num
 from ebbtide.gp.arrays import Array, Rows
 from ebbtide.gp.hyperparameters import Hyperparameters
 from ebbtide.gp.incremental import Incremental
-from ebbtide.gp.inference import MIN_ROWS, SEARCH_ROWS, Fit, fit, held_guards, reconsidered
+from ebbtide.gp.inference import MIN_ROWS, SEARCH_ROWS, Fit, Standing, fit, held_guards, reconsidered
 from ebbtide.gp.mean import mean_by, weighted_mean
 from ebbtide.gp.posterior import Interval, Moment, Posterior, condition
 from ebbtide.gp.standardization import Standardization, chosen_power, is_positive
@@ -88,13 +88,15 @@ class ModelStep:
         """
         if len(rows) < MIN_ROWS:
             return rows, self._unfitted(rows)
-        standardization, fresh = self._standardization(self.active.dataset.y[rows]), None
+        standardization = self._standardization(self.active.dataset.y[rows])
         unfit: dict[str, Array | None] | None = None
+        fresh, standing = None, None
         same_power = standardization.power == self.state.standardization.power
         if same_power and (warm := self._warm_model(rows)) is not None:
             in_model = warm.rows(self.known)
             posterior = self._conditioned(warm.model, in_model, standardization)
-            fresh, fits = self._still_fits(warm.model, posterior)
+            standing = Standing(warm.model, self.step.z, posterior.alpha)
+            fresh, fits = self._still_fits(standing)
             self.outcomes = self.constrained.carried(warm)
             unfit = self.constrained.unfit(self.outcomes, self.rng)
             if fits and not unfit:
@@ -102,7 +104,7 @@ class ModelStep:
                 self.step.hyper, self.step.anchor = warm.held[None], self.state.anchor
                 self.step.guards += held_guards(self.known.families, warm.model.theta, self.known.prior())
                 return in_model, posterior
-        return rows, self._refit(rows, standardization, fresh, unfit)
+        return rows, self._refit(rows, standardization, fresh, unfit, standing)
 
     def _unfitted(self, rows: Rows) -> Posterior:
         """After a reset, keep the hyperparameters fitted last, and the scale that they were fitted on."""
@@ -143,18 +145,16 @@ class ModelStep:
         self._standardize(y, standardization)
         return model.posterior(self.step.z)
 
-    def _still_fits(self, model: Incremental, posterior: Posterior) -> tuple[Array | None, bool]:
+    def _still_fits(self, standing: Standing) -> tuple[Array | None, bool]:
         """What a search has found, if it was due and worth it; and whether the hyperparameters of a model still fit."""
-        searching, z = is_searching(self.known), self.step.z
+        searching, model = is_searching(self.known), standing.model
         if searching and len(model) <= SEARCH_ROWS and self.algorithm.transform == "auto":
             y = self.active.dataset.y[np.searchsorted(self.active.lines, model.labels)]
             power = self.state.standardization.power
             if is_positive(y) and chosen_power(model.P, y, power) != power:
                 return None, False
-        values, prior = (z, posterior.alpha), self.known.prior()
-        return reconsidered(
-            model, self.known.hyper, values, prior, self.rng, looking=is_looking(self.known), searching=searching
-        )
+        looking, prior = is_looking(self.known), self.known.prior()
+        return reconsidered(standing, self.known.hyper, prior, self.rng, looking=looking, searching=searching)
 
     def _refit(
         self,
@@ -162,16 +162,17 @@ class ModelStep:
         standardization: Standardization,
         fresh: Array | None,
         unfit: Mapping[str, Array | None] | None,
+        standing: Standing | None,
     ) -> Posterior:
-        """Fit the hyperparameters, and make the models afresh. Of the values under a constraint, those that are `unfit`
-        are fitted; None means that no model was kept.
+        """Fit the hyperparameters, from where they are `standing`, and make the models afresh. Of the values under a
+        constraint, those that are `unfit` are fitted; None means that no model was kept.
         """
         data, moments = self.active.dataset.take(rows), self.known.axis.rows(rows)
         held = self.state.hyper
         start = self.known.default_hyperparameters() if held is None else held
         search = held is None or (is_searching(self.known) and fresh is None)
         search |= standardization.power != self.state.standardization.power
-        fitted = self._fitted(start, data, moments, standardization, search=search, fresh=fresh)
+        fitted = self._fitted(start, data, moments, standardization, search=search, fresh=fresh, standing=standing)
         if (search or fresh is not None) and self.algorithm.transform == "auto" and is_positive(data.y):
             power = chosen_power(fitted.posterior.P, data.y, standardization.power)
             if power != standardization.power:
@@ -205,15 +206,18 @@ class ModelStep:
         *,
         search: bool,
         fresh: Array | None = None,
+        standing: Standing | None = None,
     ) -> Fit:
         families, X = self.known.families, self.known.inputs(data)
-        if self.algorithm.mean == "weighted":
+        if standing is not None and self.step.standardization is not None:
+            standardization = self.step.standardization  # the mean is known already
+        elif self.algorithm.mean == "weighted":
             z = standardization.apply(data.y)
             center = weighted_mean(start.kernel(*families), start.noise, X, moments, z)
             standardization = standardization.around(center)
         self._standardize(data.y, standardization)
-        values = (X, moments, self.step.z)
-        return fit(families, start, values, self.known.prior(), search=search, rng=self.rng, fresh=fresh)
+        values, prior = (X, moments, self.step.z), self.known.prior()
+        return fit(families, start, values, prior, search=search, rng=self.rng, fresh=fresh, standing=standing)
 
     def _standardize(self, y: Array, standardization: Standardization) -> None:
         self.step.standardization = standardization

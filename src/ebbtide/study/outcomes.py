@@ -13,7 +13,7 @@ import numpy as np
 from ebbtide.gp.arrays import Array, Rows
 from ebbtide.gp.hyperparameters import Hyperparameters
 from ebbtide.gp.incremental import Incremental
-from ebbtide.gp.inference import MIN_ROWS, fit, reconsidered
+from ebbtide.gp.inference import MIN_ROWS, Standing, fit, reconsidered
 from ebbtide.gp.likelihood import Evaluation, Likelihood
 from ebbtide.gp.posterior import Posterior, condition
 from ebbtide.parts.feasibility import Feasibility, calibrated, first_level
@@ -131,8 +131,8 @@ class Outcomes:
         if model is None or hyper is None:
             return None, len(outcome.rows) < MIN_ROWS
         looking, searching = self._due(number)
-        values, prior = (outcome.excess, outcome.posterior.alpha), self.known.prior()
-        return reconsidered(model, hyper, values, prior, rng, looking=looking, searching=searching)
+        standing = Standing(model, outcome.excess, outcome.posterior.alpha)
+        return reconsidered(standing, hyper, self.known.prior(), rng, looking=looking, searching=searching)
 
     def _due(self, number: int) -> tuple[bool, bool]:
         """Whether this ask looks at the hyperparameters of a value, and whether it searches for better ones."""

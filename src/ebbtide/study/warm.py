@@ -65,6 +65,11 @@ class Warm:
         return rows
 
     @property
+    def nbytes(self) -> int:
+        """How much memory the models take."""
+        return sum(model.nbytes for model in self.models.values())
+
+    @property
     def is_accurate(self) -> bool:
         return all(model.drift() <= DRIFT for model in self.models.values() if len(model))
 
