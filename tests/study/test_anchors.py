@@ -13,7 +13,8 @@ import ebbtide as eb
 from ebbtide.clock import wait_until
 from ebbtide.gp.posterior import condition
 from ebbtide.study.outcomes import Outcomes
-from ebbtide.study.warm import LONGEST, caught_up
+from ebbtide.study.schedule import LONGEST
+from ebbtide.study.warm import caught_up
 
 HASTY = eb.Algorithm(staleness=eb.WassersteinBudget(alpha=8.0, min_active=5))
 EXACT = eb.Algorithm(staleness=eb.WassersteinBudget(alpha=8.0, min_active=5, method="exact"))

@@ -29,9 +29,9 @@ from ebbtide.study.knowledge import Knowledge
 from ebbtide.study.outcomes import Outcome, Outcomes, feasibility, level, safest
 from ebbtide.study.prospects import outlook
 from ebbtide.study.recommending import recommended
-from ebbtide.study.schedule import is_looking, is_searching
+from ebbtide.study.schedule import is_looking, is_searching, is_too_old
 from ebbtide.study.step import Step, checked_memory, checked_verdict
-from ebbtide.study.warm import LONGEST, Anchor, Warm, caught_up
+from ebbtide.study.warm import Anchor, Warm, caught_up
 
 MAX_PENDING = 64  # pending trials taken into account: clients that never answer must not slow down an ask
 WAITING = 30  # observations after which an outlier that nothing has confirmed is removed
@@ -119,8 +119,7 @@ class ModelStep:
 
     def _warm_model(self, rows: Rows) -> Warm | None:
         """The model of the ask before with what was told since; None if it is not that of these rows, or too old."""
-        anchor = self.state.anchor
-        if anchor is None or self.state.asks - anchor >= LONGEST or self.step.rows:
+        if is_too_old(self.known) or self.step.rows:
             return None
         warm = caught_up(self.known, self.warm)
         if warm is None:

@@ -4,13 +4,24 @@ from ebbtide.gp.inference import SEARCH_ROWS
 from ebbtide.study.knowledge import Knowledge
 
 SEARCH_EVERY = 10  # asks between two searches for hyperparameters from scratch, for each SEARCH_ROWS rows
+LONGEST = 64  # asks from one anchor to the next, which also bounds rounding errors
 LOOK_EVERY = 200  # of so many rows one must be new, on average, before the fit is checked again
 
 
 def is_searching(known: Knowledge, turn: int = 0) -> bool:
-    """Whether this ask searches for hyperparameters from scratch. Several models do so in turn."""
+    """Whether this ask searches for hyperparameters from scratch. Several models do so in turn, as long as there are so
+    few observations that it happens more often than the models are made afresh anyway.
+    """
     every = SEARCH_EVERY * (1 + len(known.active) // SEARCH_ROWS)
-    return known.state.asks % every == turn % every
+    if every < LONGEST or known.state.anchor is None:
+        return known.state.asks % every == turn % every
+    return is_too_old(known)
+
+
+def is_too_old(known: Knowledge) -> bool:
+    """Whether the models must be made afresh, whatever they promise."""
+    anchor = known.state.anchor
+    return anchor is None or known.state.asks - anchor >= LONGEST
 
 
 def is_looking(known: Knowledge) -> bool:

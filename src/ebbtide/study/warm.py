@@ -19,7 +19,6 @@ from ebbtide.study.course import Turn
 from ebbtide.study.knowledge import Knowledge
 from ebbtide.study.state import State, tuples
 
-LONGEST = 64  # asks from one anchor to the next, which also bounds rounding errors
 DRIFT = 1e-8  # how far P may be from an inverse
 LARGEST = 512 << 20  # bytes: larger models are not kept between two asks
 
