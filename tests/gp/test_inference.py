@@ -8,7 +8,17 @@ from ebbtide.errors import NumericalError
 from ebbtide.gp import inference
 from ebbtide.gp.hyperparameters import Families, Hyperparameters
 from ebbtide.gp.incremental import Incremental
-from ebbtide.gp.inference import TOLERANCE, Standing, TimeLimits, ascend, elsewhere, fit, promise, weak_prior
+from ebbtide.gp.inference import (
+    TOLERANCE,
+    Standing,
+    TimeLimits,
+    ascend,
+    elsewhere,
+    fit,
+    is_worth_a_refit,
+    promise,
+    weak_prior,
+)
 from ebbtide.gp.likelihood import Likelihood
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -175,12 +185,38 @@ def test_the_promise_of_a_model_is_that_of_newtons_first_step(rng):
     hyper = Hyperparameters(1.0, 0.5, 0.6, 0.1)
     fitted = Likelihood(FAMILIES, X, t, y)(hyper.to_vector())
     model, prior = Incremental(fitted, np.arange(40)), PRIOR
-    promised = promise(Standing(model, y, model.P @ y), prior)
+    promised, change = promise(Standing(model, y, model.P @ y), prior)
     reached = ascend(fitted.likelihood, hyper.to_vector(), prior, 25)
     gained = reached.value - fitted.value - prior.log_density(fitted.theta)
     assert 0.3 * gained < promised < 3.0 * gained
+    assert change > 0.1
     there = Incremental(reached.evaluation, np.arange(40))
-    assert promise(Standing(there, y, there.P @ y), prior) < TOLERANCE
+    assert promise(Standing(there, y, there.P @ y), prior)[0] < TOLERANCE
+
+
+def test_an_ascent_from_a_model_that_is_kept_reaches_what_one_from_its_hyperparameters_does(rng):
+    X, t, y = observations(rng, 40)
+    hyper = Hyperparameters(1.0, 0.5, 0.6, 0.1)
+    likelihood = Likelihood(FAMILIES, X, t, y)
+    model = Incremental(likelihood(hyper.to_vector()), np.arange(40))
+    kept = ascend(likelihood, hyper.to_vector(), PRIOR, 25, Standing(model, y, model.P @ y))
+    np.testing.assert_allclose(kept.evaluation.theta, ascend(likelihood, hyper.to_vector(), PRIOR, 25).evaluation.theta)
+    best = Incremental(kept.evaluation, np.arange(40))
+    again = ascend(likelihood, START.to_vector(), PRIOR, 25, Standing(best, y, best.P @ y))  # nothing is left to gain
+    np.testing.assert_allclose(again.evaluation.theta, best.theta)
+
+
+def test_many_observations_do_not_make_a_small_change_worth_a_refit(rng, monkeypatch):
+    X, t, y = observations(rng, 300)
+    likelihood = Likelihood(FAMILIES, X, t, y)
+    best = ascend(likelihood, START.to_vector(), PRIOR, 60).evaluation
+    scale = best.theta + np.array([0.09, 0.0, 0.0, 0.0])
+    off = Incremental(likelihood(scale), np.arange(300))
+    standing = Standing(off, y, off.P @ y)
+    assert promise(standing, PRIOR)[0] > 0.4
+    assert not is_worth_a_refit(standing, PRIOR)
+    monkeypatch.setattr(inference, "NOTABLE", 0.05)
+    assert is_worth_a_refit(standing, PRIOR)
 
 
 def test_a_search_finds_better_hyperparameters_only_if_there_are_any(rng):

@@ -28,6 +28,7 @@ InferenceMethod = Literal["map", "mle"]
 
 TOLERANCE = 0.05  # nats of log posterior that a further step must promise
 WORTH = 0.1  # nats per hyperparameter that a refit must promise: see `is_worth_a_refit`
+NOTABLE = 0.1  # how much (log) it must change one of them
 WARM_STEPS = 4  # per ask: with one new observation the fit need not converge at once
 SEARCH_STEPS = 25
 SEARCH_ROWS = 128  # a search from scratch uses at most this many rows
@@ -264,12 +265,16 @@ def elsewhere(
     return fresh.evaluation.theta if fresh.value > value else None
 
 
-def promise(standing: Standing, prior: Prior) -> float:
-    """The gain in nats that Newton's next step promises; infinite if the limits have moved past where we stand."""
+def promise(standing: Standing, prior: Prior) -> tuple[float, float]:
+    """What Newton's next step promises: the gain in nats, and the largest change of a hyperparameter (log).
+
+    Both are infinite if the limits have moved past where we stand.
+    """
     if not standing.is_within(prior):
-        return np.inf
+        return np.inf, np.inf
     gradient, information = _posterior_derivatives(*standing.derivatives(), standing.theta, prior)
-    return _newton_step(gradient, information, DAMPING, standing.theta, prior)[1]
+    step, gain = _newton_step(gradient, information, DAMPING, standing.theta, prior)
+    return gain, float(np.abs(step).max())
 
 
 def is_worth_a_refit(standing: Standing, prior: Prior) -> bool:
@@ -277,9 +282,11 @@ def is_worth_a_refit(standing: Standing, prior: Prior) -> bool:
 
     The data leaves about half a nat of doubt in each hyperparameter. When m of n observations are replaced, the best
     ones move, by chance alone, so far that returning to them gains about m/n nats for each. Following that would only
-    follow the noise, at the price of a factorization.
+    follow the noise, at the price of a factorization. And with very many observations, changes that are beyond doubt
+    may be too small to make a difference.
     """
-    return promise(standing, prior) >= WORTH * len(standing.theta)
+    gain, change = promise(standing, prior)
+    return gain >= WORTH * len(standing.theta) and change >= NOTABLE
 
 
 def reconsidered(
