@@ -136,8 +136,7 @@ class Outcomes:
 
     def _due(self, number: int) -> tuple[bool, bool]:
         """Whether this ask looks at the hyperparameters of a value, and whether it searches for better ones."""
-        turn = number + 1  # the objective comes first
-        return self.known.state.asks % IN_TURN == turn % IN_TURN, is_searching(self.known, turn)
+        return self.known.state.asks % IN_TURN == (number + 1) % IN_TURN, is_searching(self.known)
 
     def _fitted(
         self,
@@ -151,7 +150,7 @@ class Outcomes:
         known, (hyper, unit, policy) = self.known, self._held(name)
         rows, excess = _told(rows, self._excess(name, rows))
         looking, searching = self._due(number)
-        due = hyper is None or (looking if unfit is None else name in unfit)
+        due = hyper is None or (looking or searching if unfit is None else name in unfit)
         if len(rows) < MIN_ROWS and (due or not len(rows)):
             return self._conditioned(name, rows)
         unit = _unit(excess) if due or not unit else unit

@@ -8,13 +8,13 @@ LONGEST = 64  # asks from one anchor to the next, which also bounds rounding err
 LOOK_EVERY = 200  # of so many rows one must be new, on average, before the fit is checked again
 
 
-def is_searching(known: Knowledge, turn: int = 0) -> bool:
-    """Whether this ask searches for hyperparameters from scratch. Several models do so in turn, as long as there are so
-    few observations that it happens more often than the models are made afresh anyway.
+def is_searching(known: Knowledge) -> bool:
+    """Whether this ask searches for hyperparameters from scratch: for those of all models, which are then made afresh
+    together; if there are many observations, when they are made afresh anyway.
     """
     every = SEARCH_EVERY * (1 + len(known.active) // SEARCH_ROWS)
     if every < LONGEST or known.state.anchor is None:
-        return known.state.asks % every == turn % every
+        return known.state.asks % every == 0
     return is_too_old(known)
 
 
