@@ -81,6 +81,11 @@ def performance() -> None:
     on("docs/comparison.md", "steps")("n = 200: {} ms, ours: {} ms", f"{theirs:.0f}", f"{ours:.0f}")
 
 
+def world() -> None:
+    ask = row("world-ask", figure="ask")
+    on("docs/world.md", "world-ask")("takes {} times as long", f"{ask['measured']:.1f}")
+
+
 def service() -> None:
     page = "docs/service.md"
     killed = row("chaos")
@@ -380,6 +385,7 @@ def discussion() -> None:
 for collect in (
     tide,
     performance,
+    world,
     service,
     calibrations,
     integrations,
