@@ -77,6 +77,10 @@ class Table:
         self._n = len(rows)
 
     @property
+    def nbytes(self) -> int:
+        return sum(column.nbytes for column in self._columns)
+
+    @property
     def lines(self) -> Rows:
         return self._columns[-1][: self._n].copy()
 
@@ -174,6 +178,11 @@ class ActiveSet:
     def lines(self) -> Rows:
         """The line in the history of each active observation: its position in the order told."""
         return self._active.lines
+
+    @property
+    def nbytes(self) -> int:
+        """Of the active observations."""
+        return self._active.nbytes
 
     def __len__(self) -> int:
         """How many observations are active."""
