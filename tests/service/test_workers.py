@@ -291,12 +291,11 @@ def clock(monkeypatch):
     return clock
 
 
-def served(jobs, worker, study, seconds=0.01):
+def served(jobs, worker, study, clock, seconds=0.005):
     """A job of a study, done by a worker."""
-    jobs.put(study, 0, nothing)
-    job = jobs._next(worker)
-    assert job is not None
+    job = at_work(jobs, worker, study)
     assert job.study == study
+    clock.now += seconds
     jobs._done(job, worker, seconds)
 
 
@@ -308,8 +307,8 @@ def at_work(jobs, worker, study):
 
 def test_a_study_stays_with_its_worker(clock):
     jobs, one, other = Jobs(2), idle(), idle()
-    served(jobs, one, "a")
-    served(jobs, other, "b")
+    served(jobs, one, "a", clock)
+    served(jobs, other, "b", clock)
     for study in "abab":
         jobs.put(study, 0, nothing)
     first, second = jobs._next(other), jobs._next(one)
@@ -323,7 +322,7 @@ def test_a_study_stays_with_its_worker(clock):
 
 def test_a_study_whose_worker_is_gone_gets_another(clock):
     jobs, one, other = Jobs(2), idle(), idle()
-    served(jobs, one, "a")
+    served(jobs, one, "a", clock)
     jobs.put("a", 0, nothing)
     assert jobs._next(other) is None
     jobs.forget(one)
@@ -332,9 +331,9 @@ def test_a_study_whose_worker_is_gone_gets_another(clock):
 
 def test_a_study_whose_worker_is_busy_for_long_gets_another_even_if_that_one_has_enough_to_do(clock):
     jobs, one, other = Jobs(3), idle(), idle()
-    served(jobs, one, "a", seconds=0.01)
-    served(jobs, one, "long", seconds=0.01)
-    served(jobs, other, "b")
+    served(jobs, one, "a", clock, seconds=0.005)
+    served(jobs, one, "long", clock, seconds=0.005)
+    served(jobs, other, "b", clock)
     at_work(jobs, one, "long")
     for study in "ab":
         jobs.put(study, 0, nothing)
@@ -346,9 +345,9 @@ def test_a_study_whose_worker_is_busy_for_long_gets_another_even_if_that_one_has
 
 def test_a_slow_study_waits_longer_for_its_worker_but_not_forever(clock):
     jobs, one, other = Jobs(3), idle(), idle()
-    served(jobs, one, "slow", seconds=0.9)
-    served(jobs, one, "long")
-    served(jobs, other, "a")
+    served(jobs, one, "slow", clock, seconds=0.9)
+    served(jobs, one, "long", clock)
+    served(jobs, other, "a", clock)
     at_work(jobs, one, "long")
     jobs.put("slow", 0, nothing)
     clock.now += 1.9
@@ -361,15 +360,15 @@ def test_a_worker_that_has_nothing_to_do_takes_over_what_has_waited_for_long(clo
     """Its own worker is busy with one short job after the other."""
     jobs, one, other = Jobs(2), idle(), idle()
     for study in "abcd":
-        served(jobs, one, study)
+        served(jobs, one, study, clock)
     for study in "efg":
-        served(jobs, other, study)
+        served(jobs, other, study, clock)
     for study in "abcd":
         jobs.put(study, 0, nothing)
-    for study in "abc":
+    for study, seconds in zip("abc", (0.09, 0.005, 0.006), strict=True):
         found = cast(Job, jobs._next(one))
         assert found.study == study
-        clock.now += 0.04
+        clock.now += seconds
         assert (jobs._next(other) is None) == (study != "c")
         jobs._done(found, one, 0.01)
     assert jobs._running.keys() == {"d"}
@@ -378,7 +377,7 @@ def test_a_worker_that_has_nothing_to_do_takes_over_what_has_waited_for_long(clo
 def test_a_worker_that_has_nothing_to_do_takes_over_a_study_of_one_that_has_two_more(clock):
     jobs, one, other = Jobs(2), idle(), idle()
     for study in "abcde":
-        served(jobs, one, study)
+        served(jobs, one, study, clock)
     jobs.put("a", 0, nothing)
     assert jobs._next(other) is None  # its worker is free
     moved = []

@@ -25,7 +25,7 @@ T = TypeVar("T")
 SLOW_S = 1.0  # of a core, for a model
 LARGE = 500  # observations: a guess at which models will be slow, until one was computed
 REMEMBERED = 1024  # studies whose last model's time and worker are known
-MOVE = 10.0  # models that a move may cost: the other worker makes the anchor's again, and repeats the turns since
+MOVE = 20.0  # models that a move may cost: the other worker makes the anchor's again, and repeats the turns since
 SHORTEST_S, LONGEST_S = 0.02, 2.0  # for which a study waits for its worker
 LOOK_S = 0.02  # between two looks whether one has waited long enough
 IN_USE_S = 5.0  # since its last job, for which a study counts as one of its worker's
@@ -47,6 +47,7 @@ class Last:
     worker: Worker | None = None
     time: float = 0.0  # when it was done
     seconds: float | None = None  # of a core, that its model took
+    elapsed: float = 0.0  # meanwhile: more, on a busy machine
 
 
 NOTHING = Last()
@@ -136,7 +137,7 @@ class Jobs:
         return studies[owner] > studies[worker] + 1
 
     def _patience(self, job: Job) -> float:
-        return min(max(SHORTEST_S, MOVE * (self._of(job).seconds or 0.0)), LONGEST_S)
+        return min(max(SHORTEST_S, MOVE * self._of(job).elapsed), LONGEST_S)
 
     def _begin(self, job: Job, worker: Worker, now: float) -> Job:
         study, jobs = job.study, self._waiting[job.study]
@@ -164,6 +165,6 @@ class Jobs:
     def _done(self, job: Job, worker: Worker, seconds: float) -> None:
         with self._changed:
             del self._running[job.study]
-            self._busy.pop(worker, None)
-            self._remember(job.study, Last(worker, time.monotonic(), seconds))
+            now = time.monotonic()
+            self._remember(job.study, Last(worker, now, seconds, now - self._busy.pop(worker)))
             self._changed.notify_all()
