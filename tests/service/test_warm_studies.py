@@ -1,16 +1,22 @@
 """Studies that a worker keeps between two asks save time, within a bound of memory, and change nothing asked."""
 
+import asyncio
+import os
 import pickle
+import signal
 from typing import Any, cast
 
 import numpy as np
 import pytest
 from helpers.drifting import UNIT_SQUARE, drive, moving_bump
+from helpers.serving import PATIENCE_S
 
 import ebbtide as eb
 from ebbtide.service import followed, worker
 from ebbtide.service.followed import FollowedOptimizer
 from ebbtide.service.warm_studies import WarmStudies
+from ebbtide.service.worker import Bounds
+from ebbtide.service.workers import Workers
 from ebbtide.study.engine import Engine
 
 HASTY = eb.Algorithm(staleness=eb.WassersteinBudget(alpha=8.0, min_active=5))
@@ -176,3 +182,35 @@ def test_after_a_change_that_failed_everything_is_told_again(begun, monkeypatch)
         with pytest.raises(MemoryError):
             opt.tell({"x": 0.5, "y": 0.5}, 1.0)
     assert opt.news("edge").engine is not None
+
+
+@pytest.mark.slow
+def test_asks_are_the_same_when_the_worker_of_a_study_dies_or_is_busy(begun):
+    """Real processes: the study's worker is killed once, and later frozen; whoever takes over is told everything."""
+    opt, workers, wholes = begun(), Workers(2, 0, Bounds(seconds=PATIENCE_S)), []
+    drive(opt, moving_bump, 15)
+
+    async def step_of(plan):
+        step, tries = None, 0
+        while step is None:
+            work = worker.packed(opt.news("edge", whole=tries > 0), plan)
+            step = await workers.do("edge", len(opt._engine.active), worker.compute_step, work)
+            tries += 1
+        wholes.append(tries > 1)
+        return step
+
+    async def asks():
+        for k in range(12):
+            step = await step_of(opt._plan())
+            drive(opt, moving_bump, 1)
+            assert opt._log.trials()[-1].params == opt.space.decode(step.x)
+            if k in (3, 7):
+                owner = await workers.do("edge", 0, os.getpid)
+                os.kill(owner, signal.SIGKILL if k == 3 else signal.SIGSTOP)
+
+    try:
+        asyncio.run(asyncio.wait_for(asks(), 3 * PATIENCE_S))
+    finally:
+        workers.close()
+    assert wholes[4]
+    assert wholes[8]
