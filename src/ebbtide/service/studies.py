@@ -45,6 +45,7 @@ T = TypeVar("T")
 MAX_DEFINITION = 1 << 16  # characters: it is in every list of studies, and its names are in every observation
 MAX_OPEN = 256  # studies kept in memory; the others are opened again when needed
 ANSWER_S = 25.0  # for an ask or a recommendation, whatever it waits for
+HEALTH = "/health"  # instead of a study; no name has a slash
 RACES = 2  # how often other processes may overtake an ask before it makes them wait
 ALONE_S = 5.0  # for which they may have to wait, and with them every tell
 
@@ -66,7 +67,7 @@ class Studies(Reader):
         self._queues = AskQueues()
         self.probes += [
             Probe("the writing thread", lambda: self._write(self._storage.database.touch)),
-            Probe("the worker processes", lambda: self._workers.do("health", 0, os.getpid)),
+            Probe("the worker processes", lambda: self._workers.do(HEALTH, 0, os.getpid)),
         ]
 
     def tokens(self) -> list[Token]:
