@@ -155,6 +155,18 @@ def test_what_does_not_build_on_what_a_worker_knows_is_refused(begun):
     assert kept.take(sent(opt.news("edge", whole=True))) is not None
 
 
+def test_a_model_is_still_used_when_everything_is_told_again(begun):
+    opt, kept = begun(), WarmStudies(1 << 30)
+    drive(opt, moving_bump, 15)
+    news, engine = asked(opt)
+    model = engine.warm
+    kept.keep(news, engine)
+    opt.news("edge")  # which never arrives
+    assert kept.take(sent(opt.news("edge"))) is None
+    assert taken(kept, sent(opt.news("edge", whole=True))).warm is model
+    assert model is not None
+
+
 def test_after_very_many_tells_everything_is_told_again(begun, monkeypatch):
     monkeypatch.setattr(followed, "MOST_CHANGES", 3)
     opt = begun()

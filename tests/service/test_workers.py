@@ -132,7 +132,8 @@ def test_only_what_a_frozen_worker_held_is_done_again(workers, tmp_path):
 
     async def freeze():
         asked = asyncio.create_task(workers.do("a", 0, os.open, path, os.O_RDONLY))
-        await asyncio.sleep(0)  # it comes first
+        while "a" not in workers._jobs._running:  # otherwise the worker of "b" may take it later
+            await asyncio.sleep(0.01)
         other = await pid_of(workers, "b")
         (held,) = set(pids(workers)) - {other}
         os.kill(held, signal.SIGSTOP)

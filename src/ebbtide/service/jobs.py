@@ -13,9 +13,10 @@ and is told all about it, if the study's worker
 import threading
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any, TypeVar
 
 from ebbtide.errors import BusyError
@@ -119,22 +120,22 @@ class Jobs:
         now = time.monotonic()
         found = next((job for job in free if self._is_for(worker, job, now)), None)
         if found is None:
-            found = next((job for job in free if self._is_worth_a_move(worker, job, now)), None)
+            found = self._worth_a_move(worker, free, now)
         return None if found is None else self._begin(found, worker, now)
 
     def _is_for(self, worker: Worker, job: Job, now: float) -> bool:
         owner = self._of(job).worker
         return owner is None or owner is worker or now - self._busy.get(owner, now) > self._patience(job)
 
-    def _is_worth_a_move(self, worker: Worker, job: Job, now: float) -> bool:
-        """To a worker that has nothing else to do."""
-        owner = self._of(job).worker
-        if now - job.since > self._patience(job):
-            return True
-        if owner not in self._busy:
-            return False
-        studies = Counter(last.worker for last in self._last.values() if now - last.time < IN_USE_S)
-        return studies[owner] > studies[worker] + 1
+    def _worth_a_move(self, worker: Worker, free: Iterable[Job], now: float) -> Job | None:
+        """The first job that a worker with nothing else to do takes over."""
+        in_use = takewhile(lambda last: now - last.time < IN_USE_S, reversed(self._last.values()))
+        studies = Counter(last.worker for last in in_use)
+        crowded = {owner for owner in self._busy if studies[owner] > studies[worker] + 1}
+        for job in free:
+            if self._of(job).worker in crowded or now - job.since > self._patience(job):
+                return job
+        return None
 
     def _patience(self, job: Job) -> float:
         return min(max(SHORTEST_S, MOVE * self._of(job).elapsed), LONGEST_S)
