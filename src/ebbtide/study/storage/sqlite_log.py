@@ -131,10 +131,9 @@ class SqliteLog:
         return list(map(_trial, self.database.rows(f"{TRIAL}{PENDING} ORDER BY a.ask", (self.study,))))
 
     def updates(self, asks: int, told: int) -> Updates:
-        if self._check_that_it_has(asks, told) == (asks, told):
-            return Updates()
         with self.database.reading():
-            tells = self.tells_since(told)
+            _, lines = self._check_that_it_has(asks, told)
+            tells = self.tells_since(told) if lines > told else []  # a query that takes long even if it finds nothing
             told_with_readings = [(observation, reading) for observation, reading, _ in tells]
             new = self.asks_since(asks)
             return Updates(new, told_with_readings, self.in_force() if new or tells else None)
