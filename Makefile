@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE# the tests start hundreds of processes: none sh
 .DEFAULT_GOAL := help
 .PHONY: help demo quick lint format test coverage test-slow test-minimum test-python test-browser test-operations test-integrations \
   docs dist chaos fuzz hostile perf perf-botorch perf-optuna perf-long perf-field perf-variants perf-inference \
-  perf-values perf-caution perf-sparse perf-world perf-pace perf-service perf-worst perf-first-ask perf-resume perf-unread perf-dashboard \
+  perf-values perf-caution perf-sparse perf-world perf-pace perf-service perf-throughput perf-worst perf-first-ask perf-resume perf-unread perf-dashboard \
   perf-live test-systems soak clean
 
 help: ## list the targets
@@ -123,6 +123,9 @@ perf-pace: .venv/.installed ## the compute time of this engine as a formula of t
 
 perf-service: .venv/.installed ## 32 clients on 8 studies of one service: how long do a tell and an ask take?
 	$(BIN)/python perf/service.py
+
+perf-throughput: .venv/.installed ## asks per second of 32 clients on 8 studies of one service, as a share of the bare engine's
+	$(BIN)/python perf/throughput.py
 
 perf-worst: .venv/.installed ## the service in trouble: how long until an ask is answered, and until it has stopped?
 	$(BIN)/python perf/worst.py

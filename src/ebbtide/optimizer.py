@@ -12,7 +12,7 @@ which therefore never knows anything that is not recorded.
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self, overload
+from typing import Any, ClassVar, Self, overload
 
 from ebbtide.algorithms import Algorithm
 from ebbtide.checks import as_finite
@@ -50,6 +50,8 @@ class Optimizer(StudyReads, Asking):
     With `storage="sqlite:///tuner.db"` and a `name`, the study outlives the process: the next optimizer with the same
     name continues where this one stopped, even after a crash.
     """
+
+    _engine_type: ClassVar[type[Engine]] = Engine
 
     def __init__(
         self,
@@ -138,7 +140,7 @@ class Optimizer(StudyReads, Asking):
         algorithm: Algorithm | None,
         callbacks: Iterable[Callable[[Event], object]],
     ) -> None:
-        engine = Engine(Definition.from_json(log.definition, algorithm))
+        engine = self._engine_type(Definition.from_json(log.definition, algorithm))
         log.restore(engine)
         restored = codec.restore_clock(engine.definition.clock, clock, engine.state.latest_reading)
         self._begin(engine, log, restored, callbacks)

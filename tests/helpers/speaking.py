@@ -15,10 +15,10 @@ from ebbtide.service.recorder import Recorder
 
 
 @contextmanager
-def speaking(app: App, most: int = 100, most_per_address: int = 100) -> Iterator[tuple[int, Metrics]]:
+def speaking(app: App, admission: Admission | None = None) -> Iterator[tuple[int, Metrics]]:
     """The port that it listens at, and what it counts."""
     recorder = Recorder(app, Metrics())
-    http = protocol.protocol(recorder, Admission(most, most_per_address))
+    http = protocol.protocol(recorder, admission or Admission(100, 100))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         config = uvicorn.Config(
             recorder, http=http, lifespan="off", log_config=None, ws="none", timeout_graceful_shutdown=5

@@ -78,7 +78,7 @@ def tell(team, name, times):
 
 def routes(direct):
     """(method, path) of every route, also of those that the OpenAPI document leaves out."""
-    included = direct.app.app.app.routes  # some versions of FastAPI keep routers as they are
+    included = direct.app.app.app.app.routes  # some versions of FastAPI keep routers as they are
     flat = [each for route in included for each in getattr(getattr(route, "original_router", None), "routes", [route])]
     found = [(method, route.path) for route in flat for method in route.methods - {"HEAD"}]
     assert ("GET", "/studies/{name}/view") in found

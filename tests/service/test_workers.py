@@ -132,7 +132,8 @@ def test_only_what_a_frozen_worker_held_is_done_again(workers, tmp_path):
 
     async def freeze():
         asked = asyncio.create_task(workers.do("a", 0, os.open, path, os.O_RDONLY))
-        await asyncio.sleep(0)  # it comes first
+        while "a" not in workers._jobs._running:  # otherwise the worker of "b" may take it later
+            await asyncio.sleep(0.01)
         other = await pid_of(workers, "b")
         (held,) = set(pids(workers)) - {other}
         os.kill(held, signal.SIGSTOP)
@@ -204,15 +205,22 @@ def pids(workers):
 
 
 class Idle:
+    """A worker, as the jobs see it."""
+
     spent = 0.0
+    alive = True
+
+
+def idle():
+    return cast(Worker, Idle())
 
 
 def do_all(jobs):
     """In one thread. What they are to do needs no worker."""
-    order = []
-    while (job := jobs._next()) is not None:
+    order, worker = [], idle()
+    while (job := jobs._next(worker)) is not None:
         order.append(job.study)
-        jobs.do(job, cast(Worker, Idle()))
+        jobs.do(job, worker)
     return order
 
 
@@ -222,7 +230,7 @@ def nothing(worker):
 
 def taken(jobs):
     """The studies that two free workers would serve now."""
-    found = [jobs._next(), jobs._next()]
+    found = [jobs._next(idle()), jobs._next(idle())]
     return [job.study for job in found if job is not None]
 
 
@@ -244,7 +252,9 @@ def test_a_study_counts_as_slow_by_its_last_model():
     jobs = Jobs(2)
     for study, seconds in (("small and slow", 5.0), ("large and quick", 0.1)):
         jobs.put(study, 0, nothing)
-        jobs._done(cast(Job, jobs._next()), seconds)
+        worker = idle()
+        jobs._done(cast(Job, jobs._next(worker)), worker, seconds)
+        jobs.forget(worker)
     for study, size in (("small and slow", 10), ("unknown and large", 2000), ("large and quick", 2000)):
         jobs.put(study, size, nothing)
     assert taken(jobs) == ["small and slow", "large and quick"]
@@ -265,3 +275,132 @@ def test_nothing_is_accepted_after_the_end():
     assert waiting.cancelled()
     with pytest.raises(eb.BusyError, match="stopping"):
         jobs.put("a", 0, nothing)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The time that the jobs see."""
+
+    class Clock:
+        now = 1000.0
+
+        def monotonic(self):
+            return self.now
+
+    clock = Clock()
+    monkeypatch.setattr("ebbtide.service.jobs.time", clock)
+    return clock
+
+
+def served(jobs, worker, study, clock, seconds=0.005):
+    """A job of a study, done by a worker."""
+    job = at_work(jobs, worker, study)
+    assert job.study == study
+    clock.now += seconds
+    jobs._done(job, worker, seconds)
+
+
+def at_work(jobs, worker, study):
+    """A worker has begun to work for a study."""
+    jobs.put(study, 0, nothing)
+    return cast(Job, jobs._next(worker))
+
+
+def test_a_study_stays_with_its_worker(clock):
+    jobs, one, other = Jobs(2), idle(), idle()
+    served(jobs, one, "a", clock)
+    served(jobs, other, "b", clock)
+    for study in "abab":
+        jobs.put(study, 0, nothing)
+    first, second = jobs._next(other), jobs._next(one)
+    assert first is not None
+    assert second is not None
+    assert (first.study, second.study) == ("b", "a")
+    assert jobs._next(other) is None  # the others wait for theirs
+    jobs._done(second, one, 0.01)
+    assert jobs._next(other) is None
+
+
+def test_a_study_whose_worker_is_gone_gets_another(clock):
+    jobs, one, other = Jobs(2), idle(), idle()
+    served(jobs, one, "a", clock)
+    jobs.put("a", 0, nothing)
+    assert jobs._next(other) is None
+    jobs.forget(one)
+    assert jobs._next(other) is not None
+
+
+def test_a_study_whose_worker_is_busy_for_long_gets_another_even_if_that_one_has_enough_to_do(clock):
+    jobs, one, other = Jobs(3), idle(), idle()
+    served(jobs, one, "a", clock, seconds=0.005)
+    served(jobs, one, "long", clock, seconds=0.005)
+    served(jobs, other, "b", clock)
+    at_work(jobs, one, "long")
+    for study in "ab":
+        jobs.put(study, 0, nothing)
+    clock.now += 0.09
+    assert at_work(jobs, other, "b").study == "b"
+    clock.now += 0.02
+    assert cast(Job, jobs._next(other)).study == "a"
+
+
+def test_a_slow_study_waits_longer_for_its_worker_but_not_forever(clock):
+    jobs, one, other = Jobs(3), idle(), idle()
+    served(jobs, one, "slow", clock, seconds=0.9)
+    served(jobs, one, "long", clock)
+    served(jobs, other, "a", clock)
+    at_work(jobs, one, "long")
+    jobs.put("slow", 0, nothing)
+    clock.now += 1.9
+    assert jobs._next(other) is None
+    clock.now += 0.2
+    assert jobs._next(other) is not None
+
+
+def test_a_worker_that_has_nothing_to_do_takes_over_what_has_waited_for_long(clock):
+    """Its own worker is busy with one short job after the other."""
+    jobs, one, other = Jobs(2), idle(), idle()
+    for study in "abcd":
+        served(jobs, one, study, clock)
+    for study in "efg":
+        served(jobs, other, study, clock)
+    for study in "abcd":
+        jobs.put(study, 0, nothing)
+    for study, seconds in zip("abc", (0.09, 0.005, 0.006), strict=True):
+        found = cast(Job, jobs._next(one))
+        assert found.study == study
+        clock.now += seconds
+        assert (jobs._next(other) is None) == (study != "c")
+        jobs._done(found, one, 0.01)
+    assert jobs._running.keys() == {"d"}
+
+
+def test_a_worker_that_has_nothing_to_do_takes_over_a_study_of_one_that_has_two_more(clock):
+    jobs, one, other = Jobs(2), idle(), idle()
+    for study in "abcde":
+        served(jobs, one, study, clock)
+    jobs.put("a", 0, nothing)
+    assert jobs._next(other) is None  # its worker is free
+    moved = []
+    jobs._begin(jobs._waiting["a"][0], one, clock.now)
+    for study in "bcde":
+        jobs.put(study, 0, nothing)
+        if (job := jobs._next(other)) is not None:
+            moved.append(job.study)
+            jobs._done(job, other, 0.01)
+    assert moved == ["b", "c"]
+
+
+@pytest.mark.slow
+def test_the_jobs_of_a_study_are_done_by_the_same_process(workers, monkeypatch):
+    monkeypatch.setattr("ebbtide.service.jobs.SHORTEST_S", PATIENCE_S)
+    monkeypatch.setattr("ebbtide.service.jobs.LONGEST_S", PATIENCE_S)
+
+    async def ask():
+        found = [[await pid_of(workers, study) for study in "abcd"] for _ in range(3)]
+        assert found[0] == found[1] == found[2]
+        os.kill(found[0][0], signal.SIGKILL)
+        until(lambda: gone(found[0][0]))
+        assert await pid_of(workers, "a") != found[0][0]
+
+    run(ask())

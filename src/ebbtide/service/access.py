@@ -63,8 +63,11 @@ class Access:
     def covers(self, name: str) -> bool:
         return name.startswith(self.prefix)
 
+    def allows(self, scope: str) -> bool:
+        return scope in self.scopes or "admin" in self.scopes
+
     def check(self, scope: str) -> None:
-        if scope not in self.scopes and "admin" not in self.scopes:
+        if not self.allows(scope):
             own = ", ".join(each for each in SCOPES if each in self.scopes)
             raise AccessError(
                 f"this token has no scope {scope!r}, only {own or 'none'}; "

@@ -23,6 +23,7 @@ from ebbtide.service.routes_bulk import bulk_routes
 from ebbtide.service.routes_pages import is_public, page_routes
 from ebbtide.service.routes_read import health_routes, read_routes
 from ebbtide.service.routes_write import write_routes
+from ebbtide.service.shortcut import Shortcut
 from ebbtide.service.studies import Studies
 from ebbtide.service.tokens import Tokens
 from ebbtide.service.verbs import Verbs
@@ -60,7 +61,7 @@ def application(
     later = {WORKERS_AFTER_S: studies.start_workers, VIEWER_AFTER_S: studies.viewer.start}
     app = _app(studies, later, [_once_ready(studies, on_ready), lambda: tokens.watch(studies.read)])
     verbs = Verbs(studies, limits, metrics)
-    app.include_router(write_routes(studies, verbs))
+    app.include_router(writing := write_routes(studies, verbs))
     app.include_router(bulk_routes(verbs, str(path_of(storage))))
     app.include_router(read_routes(studies, limits, tokens.accepts))
     app.include_router(health_routes(studies))
@@ -69,7 +70,7 @@ def application(
     answer_errors(app, str(path_of(storage)))
     _document_token(app)
     guarded = Middleware(
-        app,
+        Shortcut(app, verbs, writing.routes, str(path_of(storage))),
         access=tokens.access,
         hosts=hosts,
         any_address=any_address,

@@ -24,6 +24,7 @@ from ebbtide.errors import (
 )
 from ebbtide.service import schemas
 from ebbtide.service.access import Access, access_of, unknown
+from ebbtide.service.middleware import Message
 from ebbtide.service.problems import STUDY, Problem
 
 EVERYWHERE = {
@@ -69,17 +70,14 @@ def answer_errors(app: FastAPI, path: str) -> None:
 
     async def refused(request: Request, error: Exception) -> Response:
         name = request.path_params.get("name", request.scope.get(STUDY))
-        status, problem = explained(error, name, access_of(request.scope), path)
-        if isinstance(error, TrialError) and request.method == "GET":
-            status = 404  # nothing is contradicted: there is no such trial
-        return _answer(request, problem, status, {"Retry-After": "1"} if status == 503 else None)
+        return answered(request.scope, error, name, path)
 
     async def invalid(request: Request, error: Exception) -> Response:
         problems = error.errors() if isinstance(error, RequestValidationError) else []
         for cause in (problem.get("ctx", {}).get("error") for problem in problems):
             if isinstance(cause, EbbtideError):  # from a validator that asked the library
                 return await refused(request, cause)
-        return _answer(request, invalid_request(problems), 422)
+        return _answer(request.scope, invalid_request(problems), 422)
 
     async def missing(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
@@ -90,12 +88,20 @@ def answer_errors(app: FastAPI, path: str) -> None:
             documented = map(str.upper, app.openapi()["paths"].get(path, ()))
             headers["Allow"] = ", ".join(sorted(documented)) or "GET"  # pages are not in the document
         problem = Problem(phrase, f"{request.method} {request.scope['path']}: {phrase.lower()}")
-        return _answer(request, problem, status, headers)
+        return _answer(request.scope, problem, status, headers)
 
     app.add_exception_handler(EbbtideError, refused)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, missing)
     app.add_exception_handler(Exception, refused)
+
+
+def answered(scope: Message, error: Exception, name: str | None, path: str) -> Response:
+    """The answer to a request that met this error."""
+    status, problem = explained(error, name, access_of(scope), path)
+    if isinstance(error, TrialError) and scope["method"] == "GET":
+        status = 404  # nothing is contradicted: there is no such trial
+    return _answer(scope, problem, status, {"Retry-After": "1"} if status == 503 else None)
 
 
 def invalid_request(problems: Sequence[Any]) -> Problem:
@@ -123,8 +129,8 @@ def explained(error: Exception, name: str | None, access: Access, path: str) -> 
     return status, Problem(type(error).__name__, message, failure=failure)
 
 
-def _answer(request: Request, problem: Problem, status: int, headers: dict[str, str] | None = None) -> Response:
-    problem.note(request.scope)
+def _answer(scope: Message, problem: Problem, status: int, headers: dict[str, str] | None = None) -> Response:
+    problem.note(scope)
     return JSONResponse(problem.body, status, headers)
 
 

@@ -98,7 +98,7 @@ class Middleware:
             body = await self._checked(scope, receive)
             if reason := self.refusal(scope["path"]):  # a crowd is turned away before it costs much
                 raise Refusal(503, reason, Retry_After="1")
-            await self.app(scope, _replay(body, receive), answering)
+            await self.app(scope, replayed(body, receive), answering)
         except Refusal as refusal:
             await _refuse(scope, send, refusal)
         except asyncio.CancelledError:  # the server is stopping, and waits no longer
@@ -201,7 +201,7 @@ def _is_json(content_type: str) -> bool:
     return content_type.partition(";")[0].strip().lower() == "application/json"
 
 
-def _replay(body: bytes, receive: Receive) -> Receive:
+def replayed(body: bytes, receive: Receive) -> Receive:
     """The body, once; then what follows, which is that the client has gone."""
     given = False
 

@@ -68,8 +68,10 @@ class HttpProtocol(HttpToolsProtocol):
     def _abort(self, why: str, reason: str) -> None:
         # With a reset: otherwise the system would keep what was not read, and try to send it, for minutes.
         self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        self.recorder.ended(
+            why, reason, self.client[0] if self.client else None
+        )  # who notices the end finds it counted
         self.transport.abort()
-        self.recorder.ended(why, reason, self.client[0] if self.client else None)
 
     # --- reading ----------------------------------------------------------------------------------------------
 

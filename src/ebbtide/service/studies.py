@@ -8,7 +8,6 @@ After a few asks of other processes that came first, the writer keeps them waiti
 import asyncio
 import json
 import os
-import pickle
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import Future
@@ -26,10 +25,10 @@ from ebbtide.errors import (
     StudyError,
     TrialError,
 )
-from ebbtide.optimizer import Optimizer
 from ebbtide.records import Recommendation, Trial
 from ebbtide.service import workers
 from ebbtide.service.access import Access
+from ebbtide.service.followed import FollowedOptimizer
 from ebbtide.service.health import PATIENCE_S, Probe
 from ebbtide.service.middleware import Limits
 from ebbtide.service.queues import AskQueues
@@ -46,6 +45,7 @@ T = TypeVar("T")
 MAX_DEFINITION = 1 << 16  # characters: it is in every list of studies, and its names are in every observation
 MAX_OPEN = 256  # studies kept in memory; the others are opened again when needed
 ANSWER_S = 25.0  # for an ask or a recommendation, whatever it waits for
+HEALTH = "/health"  # instead of a study; no name has a slash
 RACES = 2  # how often other processes may overtake an ask before it makes them wait
 ALONE_S = 5.0  # for which they may have to wait, and with them every tell
 
@@ -53,7 +53,7 @@ ALONE_S = 5.0  # for which they may have to wait, and with them every tell
 @dataclass(frozen=True)
 class OpenStudy:
     number: int  # in the database; no other study ever has the same
-    optimizer: Optimizer
+    optimizer: FollowedOptimizer
 
 
 class Studies(Reader):
@@ -67,7 +67,7 @@ class Studies(Reader):
         self._queues = AskQueues()
         self.probes += [
             Probe("the writing thread", lambda: self._write(self._storage.database.touch)),
-            Probe("the worker processes", lambda: self._workers.do("health", 0, os.getpid)),
+            Probe("the worker processes", lambda: self._workers.do(HEALTH, 0, os.getpid)),
         ]
 
     def tokens(self) -> list[Token]:
@@ -172,15 +172,18 @@ class Studies(Reader):
     async def _ask(self, name: str, lease: float | None, context: Mapping[str, Any] | None) -> Trial | None:
         def plan(study: OpenStudy) -> tuple[int, Plan, bytes]:
             plan = self._plan(name, study, context)
-            return study.number, plan, packed(name, plan)
+            return study.number, plan, packed(study.optimizer.news(name, whole=whole), plan)
 
         def commit(study: OpenStudy) -> Trial | None:
-            if study.number != number:  # deleted since, and created again
+            if step is None or study.number != number:  # deleted since, and created again
                 return None
             return study.optimizer._commit(planned, step, lease)
 
-        number, planned, work = await self._change(name, plan)
-        step = await self._workers.do(name, len(planned.engine.active), compute_step, work)
+        step, whole = None, False
+        while step is None:
+            number, planned, work = await self._change(name, plan)
+            step = await self._workers.do(name, len(planned.engine.active), compute_step, work)
+            whole = True  # if the worker does not know what the news build on
         return await self._change(name, commit)
 
     async def _ask_alone(self, name: str, lease: float | None, context: Mapping[str, Any] | None) -> Trial | None:
@@ -188,8 +191,9 @@ class Studies(Reader):
 
         def ask(study: OpenStudy, worker: Worker) -> Trial | None:
             plan = self._plan(name, study, context)
-            step = worker.do(compute_step, packed(name, plan), seconds=ALONE_S)
-            return study.optimizer._commit(plan, step, lease)
+            news = study.optimizer.news(name, whole=True)
+            step = worker.do(compute_step, packed(news, plan), seconds=ALONE_S)
+            return None if step is None else study.optimizer._commit(plan, step, lease)
 
         def with_worker(worker: Worker) -> Trial | None:
             return self._submit(name, lambda study: ask(study, worker)).result()
@@ -231,11 +235,15 @@ class Studies(Reader):
         def pack(study: OpenStudy) -> tuple[int, bytes]:
             plan = self._plan(name, study, context)
             in_force = None if current is None else study.optimizer.space.check(current)
-            return len(plan.engine.active), pickle.dumps((plan, in_force))
+            return len(plan.engine.active), packed(study.optimizer.news(name, whole=whole), plan, in_force)
 
         async with _in_time():
-            size, work = await self._change(name, pack)
-            return await self._workers.do(name, size, compute_recommendation, work)
+            found, whole = None, False
+            while found is None:
+                size, work = await self._change(name, pack)
+                found = await self._workers.do(name, size, compute_recommendation, work)
+                whole = True
+            return found
 
     async def model(self, name: str) -> dict[str, Any]:
         def describe(study: OpenStudy) -> dict[str, Any]:
@@ -298,7 +306,7 @@ class Studies(Reader):
     def _opened(self, name: str) -> OpenStudy:
         study = self._open.get(name)
         if study is None:
-            study = OpenStudy(self._storage.identify(name), Optimizer.open(self._storage, name))
+            study = OpenStudy(self._storage.identify(name), FollowedOptimizer.open(self._storage, name))
         self._open[name] = study
         self._open.move_to_end(name)
         while len(self._open) > MAX_OPEN:

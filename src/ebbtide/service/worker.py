@@ -11,8 +11,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -22,9 +22,11 @@ from ebbtide.clock import ManualClock
 from ebbtide.errors import WorkerError
 from ebbtide.optimizer import Optimizer
 from ebbtide.records import Recommendation
-from ebbtide.service.warm_models import WarmModels
+from ebbtide.service.followed import News
+from ebbtide.service.warm_studies import WarmStudies
 from ebbtide.space import Float
 from ebbtide.study.asks import Plan
+from ebbtide.study.engine import Engine
 from ebbtide.study.step import Step
 
 T = TypeVar("T")
@@ -33,7 +35,7 @@ Ts = TypeVarTuple("Ts")
 TICK_S = 0.5  # between two looks at a worker
 FROZEN_TICKS = 2  # for which a worker may be stopped
 START_S = 120.0  # for its imports
-WARM_SHARE = 4  # of a worker's memory, one part is for models that are kept between two asks
+WARM_SHARE = 4  # of a worker's memory, one part is for studies that are kept between two asks
 JOIN_S = 2.0  # for it to be gone
 REMEDY = 'choose an algorithm that forgets, such as "tide", or one that keeps fewer observations'
 CONTEXT = multiprocessing.get_context("spawn")
@@ -55,28 +57,37 @@ class LostWorkerError(Exception):
 # --- in a worker: from bytes, pickled by the one thread that may change what they describe ------------------------
 
 
-_warm = WarmModels(most_bytes=0)
+_studies = WarmStudies(most_bytes=1 << 26)
 
 
-def packed(study: str, plan: Plan) -> bytes:
-    """What `compute_step` takes."""
-    return pickle.dumps((study, plan))
+def packed(news: News, plan: Plan, *more: Any) -> bytes:
+    """What `compute_step` takes; `compute_recommendation` takes the setting in force as well."""
+    return pickle.dumps((news, plan.now, plan.until, plan.coordinates, *more), pickle.HIGHEST_PROTOCOL)
 
 
-def compute_step(work: bytes) -> Step:
-    study: str
-    plan: Plan
-    study, plan = pickle.loads(work)  # noqa: S301 - from our own process, made a moment ago
-    plan.engine.warm = _warm.take(study)
-    step = plan.step()
-    _warm.keep(study, plan.engine.warm)
-    return step
+def compute_step(work: bytes) -> Step | None:
+    """None if this worker does not know what has changed since, and must be told everything."""
+    news, now, until, context = pickle.loads(work)  # noqa: S301 - from our own process, made a moment ago
+    with _known(news) as engine:
+        return None if engine is None else engine.step(now, until, context)
 
 
-def compute_recommendation(work: bytes) -> Recommendation:
-    plan: Plan
-    plan, current = pickle.loads(work)  # noqa: S301 - the same
-    return plan.engine.recommend(plan.now, plan.coordinates, current)
+def compute_recommendation(work: bytes) -> Recommendation | None:
+    """None as above."""
+    news, now, _, context, current = pickle.loads(work)  # noqa: S301 - the same
+    with _known(news) as engine:
+        return None if engine is None else engine.recommend(now, context, current)
+
+
+@contextmanager
+def _known(news: News) -> Iterator[Engine | None]:
+    engine = _studies.take(news)
+    try:
+        yield engine
+    finally:
+        if engine is not None:
+            engine.forget_posterior()
+            _studies.keep(news, engine)
 
 
 def _main(connection: "Connection[Any, Any]", niceness: int, memory: int) -> None:
@@ -87,7 +98,7 @@ def _main(connection: "Connection[Any, Any]", niceness: int, memory: int) -> Non
     if hasattr(os, "nice"):
         os.nice(niceness)
     _bound_memory(memory)
-    _warm.most_bytes = memory // WARM_SHARE
+    _studies.most_bytes = memory // WARM_SHARE
     connection.send(None)
     with suppress(EOFError, OSError):
         while True:
@@ -108,11 +119,11 @@ def _outcome(work: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any,
 def _warm_up() -> None:
     """Import everything, and compute a small model: otherwise the first ask would have to wait for that."""
     optimizer = Optimizer({"x": Float(0.0, 1.0)}, clock=(clock := ManualClock()), seed=0)
-    compute_step(packed("", optimizer._plan()))  # a start, which fills the space
+    optimizer.ask()  # a start, which fills the space
     for told in range(2 * optimizer.n_initial):
         clock.advance(1.0)
         optimizer.tell({"x": told / (2 * optimizer.n_initial)}, float(told % 3))
-    compute_step(packed("", optimizer._plan()))
+    optimizer.ask()
     optimizer.recommend()
 
 

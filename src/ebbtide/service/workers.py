@@ -90,6 +90,7 @@ class Workers:
             finally:
                 with self._lock:
                     self._workers.remove(worker)
+                self._jobs.forget(worker)
                 worker.close()
                 self._lost("is replaced", worker.end_reason)
 

@@ -79,6 +79,10 @@ class Table:
         self._n = len(rows)
         self._copies = None
 
+    @property
+    def nbytes(self) -> int:
+        return sum(column.nbytes for column in self._columns)
+
     def copies(self) -> tuple[Dataset, Rows]:
         """The rows and their lines, read-only: later changes do not affect them, nor can they change the optimizer."""
         if self._copies is None:
@@ -176,6 +180,11 @@ class ActiveSet:
     def lines(self) -> Rows:
         """The line in the history of each active observation: its position in the order told."""
         return self._active.copies()[1]
+
+    @property
+    def nbytes(self) -> int:
+        """Of the active observations."""
+        return self._active.nbytes
 
     def __len__(self) -> int:
         """How many observations are active."""

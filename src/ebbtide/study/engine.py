@@ -51,6 +51,10 @@ class Engine(Knowledge):
         super().restore(state, checkpoint)
         self._cached = self.warm = None
 
+    def forget_posterior(self) -> None:
+        """Free the memory of what was read; reading again computes the same."""
+        self._cached = None
+
     # --- ask ----------------------------------------------------------------------------------------------
 
     def step(self, now: float, until: float = math.inf, context: Array | None = None) -> Step:

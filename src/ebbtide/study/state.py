@@ -54,7 +54,10 @@ class State:
         return dataclasses.replace(self, context_lines=lines, contexts=rows)
 
     def to_json(self) -> dict[str, Any]:
-        data = dataclasses.asdict(self)
+        # Not dataclasses.asdict, whose copies would take most of the time in which an ask is recorded.
+        data: dict[str, Any] = dict(vars(self))
+        data["hyper"] = None if self.hyper is None else dict(vars(self.hyper))
+        data["standardization"] = dict(vars(self.standardization))
         for name in ADDED:
             if data[name] in ([], {}, None):
                 del data[name]

@@ -132,8 +132,8 @@ class SqliteLog:
 
     def updates(self, asks: int, told: int) -> Updates:
         with self.database.reading():
-            self._check_that_it_has(asks, told)
-            tells = self.tells_since(told)
+            _, lines = self._check_that_it_has(asks, told)
+            tells = self.tells_since(told) if lines > told else []  # a query that takes long even if it finds nothing
             told_with_readings = [(observation, reading) for observation, reading, _ in tells]
             new = self.asks_since(asks)
             return Updates(new, told_with_readings, self.in_force() if new or tells else None)
@@ -149,9 +149,9 @@ class SqliteLog:
         found = params if outside is None else outside[0]
         return None if found is None else _parsed(found)
 
-    def _check_that_it_has(self, asks: int, told: int) -> None:
-        """Raise an error if the study is gone, or has fewer asks or tells than these."""
-        found = self.database.row(
+    def _check_that_it_has(self, asks: int, told: int) -> tuple[int, int]:
+        """How many asks and tells the study has; an error if it is gone, or has fewer than these."""
+        found: tuple[int, int] | None = self.database.row(
             "SELECT (SELECT coalesce(max(ask) + 1, 0) FROM asks WHERE study = s.study), "
             "(SELECT coalesce(max(line) + 1, 0) FROM tells WHERE study = s.study) FROM studies s WHERE s.study = ?",
             (self.study,),
@@ -165,6 +165,7 @@ class SqliteLog:
                 f"{self.database.path}: the study has {found[0]} asks and {found[1]} tells, but had {asks} and {told}; "
                 "if a backup was restored meanwhile, open it again to go on from there"
             )
+        return found
 
     def tells_since(self, line: int, limit: int = -1) -> list[tuple[Observation, float, int]]:
         """The history from this line on, each line with the clock's reading and the number of asks before it."""

@@ -29,6 +29,7 @@ COUNTS = """
         (SELECT reading FROM tells WHERE study = :study ORDER BY line DESC LIMIT 1)
 """  # without INDEXED BY, SQLite would look at every line
 COUNT = "SELECT count(*) FROM studies WHERE name >= :first AND name < :end"
+FIRST_NAMES = "SELECT CAST(name AS BLOB) FROM studies ORDER BY name LIMIT ?"
 NAMED = "SELECT study, CAST(name AS BLOB) FROM studies WHERE name >= :first AND name < :end ORDER BY name"
 NAMED_AFTER = """
     SELECT study, CAST(name AS BLOB) FROM studies WHERE name >= :first AND name < :end AND name > :after ORDER BY name
@@ -133,7 +134,8 @@ class Storage:
         return int(found[0]) if found is not None else self._miss(name)
 
     def _miss(self, name: str) -> NoReturn:
-        known = self.names()
+        # No more than is shown: otherwise the time that it takes would say how many studies there are.
+        known = [_decoded(name) for (name,) in self.database.rows(FIRST_NAMES, (SHOWN + 1,))]
         shown = ", ".join(map(repr, known[:SHOWN])) + (", …" if len(known) > SHOWN else "")
         raise UnknownStudyError(f"there is no study {name!r}; this database has {shown or 'no studies'}")
 
