@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE# the tests start hundreds of processes: none sh
 .DEFAULT_GOAL := help
 .PHONY: help demo quick lint format test coverage test-slow test-minimum test-python test-browser test-operations test-integrations \
   docs dist chaos fuzz hostile perf perf-botorch perf-optuna perf-long perf-field perf-variants perf-inference \
-  perf-values perf-caution perf-sparse perf-world perf-pace perf-service perf-throughput perf-worst perf-first-ask perf-resume perf-unread perf-dashboard \
+  perf-values perf-caution perf-tracker perf-sparse perf-world perf-pace perf-service perf-throughput perf-worst perf-first-ask perf-resume perf-unread perf-dashboard \
   perf-live test-systems soak clean
 
 help: ## list the targets
@@ -111,6 +111,9 @@ perf-values: .venv/.installed ## tide against w-dbo: clean values, multiples, ou
 
 perf-caution: .venv/.installed ## failures that teach, and recommendations that hold: how many asks fail, what is recommended
 	$(BIN)/python perf/caution.py
+
+perf-tracker: .venv/.installed ## variants of tide on problems that it is developed on, which are not the paper's
+	$(BIN)/python perf/tracker.py
 
 perf-sparse: .venv/.installed ## few queries per l_T: how often must one ask?
 	$(BIN)/python perf/sparse.py --jobs $(JOBS)

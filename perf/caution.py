@@ -95,7 +95,7 @@ def _regret(name: str, seed: int, algorithm: str, *, cautious: bool) -> float:
         trial, t = opt.ask(), ask / ASKS
         opt.tell(trial, problem(_point(trial.params), t) + problem.noise_std * rng.normal())
         if ask >= EVERY and ask % EVERY == 0:
-            params = opt.recommend().params if cautious else _most_promising(opt)
+            params = opt.recommend().params if cautious else most_promising(opt)
             regret.append(problem.optimum(t) - problem(_point(params), t))
         clock.advance(1.0)
     return float(np.mean(regret))
@@ -105,7 +105,7 @@ def _point(params: Params) -> Array:
     return np.array(list(params.values()))
 
 
-def _most_promising(opt: eb.Optimizer) -> Params:
+def most_promising(opt: eb.Optimizer) -> Params:
     """The best posterior mean, whatever its deviation."""
     engine, now = opt._engine, opt.clock.now()
     moment = engine.posterior(now).at(engine.axis.place(now))
