@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE# the tests start hundreds of processes: none sh
 .DEFAULT_GOAL := help
 .PHONY: help demo quick lint format test coverage test-slow test-minimum test-python test-browser test-operations test-integrations \
   docs dist chaos fuzz hostile perf perf-botorch perf-optuna perf-long perf-field perf-variants perf-inference \
-  perf-values perf-caution perf-sparse perf-world perf-pace perf-service perf-worst perf-first-ask perf-resume perf-unread perf-dashboard \
+  perf-values perf-caution perf-sparse perf-world perf-pace perf-pace-botorch perf-service perf-worst perf-first-ask perf-resume perf-unread perf-dashboard \
   perf-live test-systems soak clean
 
 help: ## list the targets
@@ -120,6 +120,9 @@ perf-world: .venv/.installed ## a context, a cycle, constraints: what do they bu
 
 perf-pace: .venv/.installed ## the compute time of this engine as a formula of the dataset's size
 	$(BIN)/python perf/pace.py
+
+perf-pace-botorch: .venv-perf/.installed ## the same of BoTorch: what the published tables count as compute time
+	$(PERF)/python perf/pace_botorch.py
 
 perf-service: .venv/.installed ## 32 clients on 8 studies of one service: how long do a tell and an ask take?
 	$(BIN)/python perf/service.py

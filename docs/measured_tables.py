@@ -346,6 +346,7 @@ TABLES = {
     "worst": each("worst", "{}", "{:.2f}"),
     "unread": each("unread", "{}", "{:,}", "{:.1f}", "{:.0f}", "{:.1f}", "{:.1f}", "{:.0f}"),
     "first-ask": each("first-ask", "{}", "{:,}", "{:.2f}", "{:.2f}", "{:,}"),
+    "pace-botorch": each("pace-botorch", "{}", "{:.2f}", "{:.2f}"),
     "soak": each("soak-outside-9", "{:,}", "{:.1f}", "{:.0f}", "{:.0f}", "{}", "{:.1f}", "{:.1f}", "{:.1f}", "{:.1f}"),
     "dashboard-opening": each("dashboard-opening", "{}", "{:.2f}", "{:.2f}"),
     "dashboard-tells": each("dashboard-tells", "{}", "{:,}", "{:.1f}", "{:.1f}", "{:.1f}"),
