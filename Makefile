@@ -63,7 +63,7 @@ test-browser: .venv/.browser ## the dashboard in Chromium; screenshots in out/sc
 test-operations: .venv/.operations ## the systemd units, the alerts and Grafana's dashboard; it installs Debian's systemd and Prometheus
 	$(BIN)/pytest tests/operations
 
-test-integrations: .venv-integrations/.installed ## BoTorch and Optuna, in an environment of their own
+test-integrations: .venv-integrations/.installed ## BoTorch, Optuna and the arenas, in an environment of their own
 	.venv-integrations/bin/pytest tests/integrations -W ignore -W error::ebbtide.errors.EbbtideWarning
 
 test-systems: .venv/.installed .venv/.systems ## a few measurements of PostgreSQL, zstd and Redis, which it installs on Debian
@@ -200,11 +200,11 @@ clean: ## remove the environments, out, dist and the caches
 .venv-integrations/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv-integrations
 	.venv-integrations/bin/pip install --quiet torch==2.13.0
-	.venv-integrations/bin/pip install --quiet --editable '.[botorch,optuna]' pytest hypothesis
+	.venv-integrations/bin/pip install --quiet --editable '.[botorch,optuna,arenas]' pytest hypothesis
 	touch $@
 
 .venv-perf/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv-perf
 	$(PERF)/pip install --quiet torch==2.13.0
-	$(PERF)/pip install --quiet --editable '.[botorch,optuna,peers]'
+	$(PERF)/pip install --quiet --editable '.[botorch,optuna,peers,arenas]'
 	touch $@

@@ -124,7 +124,7 @@ def test_a_folder_that_cannot_be_written_to_is_said_before_the_work(cli, tmp_pat
 
 def test_help_names_every_benchmark_and_algorithm(cli):
     words = cli.invoke(ebbtide, ["run", "--help"]).output.replace(",", " ").replace(".", " ").split()
-    names = [*eb.benchmarks.names(), *eb.algorithms.names()]
+    names = [*eb.benchmarks.names(), *eb.benchmarks.ARENAS, *eb.algorithms.names()]
     assert [name for name in names if name not in words] == []
 
 

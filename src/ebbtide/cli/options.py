@@ -24,7 +24,14 @@ Command = Callable[..., Any]
 SEEDS = "Number of runs of each algorithm, with seeds from 0."
 PORT = click.IntRange(0, 65535)
 FOLDER = click.Path(path_type=Path, file_okay=False)
-NAMES = _listed("Benchmarks", benchmarks.names()) + "\n\n" + _listed("Algorithms", algorithms.names())
+NAMES = "\n\n".join(
+    _listed(kind, names)
+    for kind, names in (
+        ("Benchmarks", benchmarks.names()),
+        ("With the extra 'arenas'", list(benchmarks.ARENAS)),
+        ("Algorithms", algorithms.names()),
+    )
+)
 
 
 NOISE_OF = click.option(
