@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE# the tests start hundreds of processes: none sh
 .DEFAULT_GOAL := help
 .PHONY: help demo quick lint format test coverage test-slow test-minimum test-python test-browser test-operations test-integrations \
   docs dist chaos fuzz hostile perf perf-botorch perf-optuna perf-long perf-field perf-variants perf-inference \
-  perf-values perf-caution perf-sparse perf-world perf-pace perf-pace-botorch perf-service perf-worst perf-first-ask perf-resume perf-unread perf-dashboard \
+  perf-values perf-caution perf-sparse perf-world perf-arenas perf-pace perf-pace-botorch perf-service perf-worst perf-first-ask perf-resume perf-unread perf-dashboard \
   perf-live test-systems soak clean
 
 help: ## list the targets
@@ -117,6 +117,9 @@ perf-sparse: .venv/.installed ## few queries per l_T: how often must one ask?
 
 perf-world: .venv/.installed ## a context, a cycle, constraints: what do they buy? Goes on if interrupted
 	$(BIN)/python perf/world.py --jobs $(JOBS)
+
+perf-arenas: .venv-perf/.installed ## ebbtide and its peers in arenas that others wrote. Goes on if interrupted
+	$(PERF)/python perf/arenas.py --jobs $(JOBS)
 
 perf-pace: .venv/.installed ## the compute time of this engine as a formula of the dataset's size
 	$(BIN)/python perf/pace.py
