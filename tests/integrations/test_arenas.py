@@ -1,7 +1,6 @@
 """The benchmarks of others: that they are theirs, and that they are benchmarks."""
 
 import random
-import sys
 
 import gmpb
 import numpy as np
@@ -139,12 +138,3 @@ def test_the_optimizer_is_asked_for_whole_taps(week):
 def test_options_that_do_not_fit(name, options, complaint):
     with pytest.raises(ConfigurationError, match=complaint):
         eb.benchmarks.get(name, **options)
-
-
-@pytest.mark.parametrize(
-    ("name", "package"), [("gmpb-2d", "gmpb"), ("deap-moving-peaks", "deap.benchmarks.movingpeaks")]
-)
-def test_a_missing_package_is_named_with_its_remedy(name, package, monkeypatch):
-    monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ConfigurationError, match=rf"{name} needs {package}.*arenas"):
-        eb.benchmarks.get(name, seed=77)
