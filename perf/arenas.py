@@ -64,17 +64,17 @@ def cases_of(chosen: argparse.Namespace) -> list[Case]:
 class Runs:
     """The measures of finished runs."""
 
-    def __init__(self, frame: pd.DataFrame, asks: int) -> None:
-        self.frame, self.asks = frame, asks
+    def __init__(self, frame: pd.DataFrame, asks: int, seeds: int) -> None:
+        made = frame.reset_index()
+        self.frame = made[(made["asks"] == asks) & (made["seed"] < seeds)]
 
     def of(self, arena: str, contender: str, measure: str) -> pd.Series:
         """By seed, as far as there are runs."""
         if contender == BEST_WINDOW:
             windows = [self.of(arena, f"window {size}", measure) for size in WINDOWS]
             return pd.concat(windows, axis=1, join="inner").min(axis=1)
-        made = self.frame.reset_index()
-        mine = (made["arena"] == arena) & (made["contender"] == contender) & (made["asks"] == self.asks)
-        return made[mine].set_index("seed")[measure].astype(float)
+        mine = (self.frame["arena"] == arena) & (self.frame["contender"] == contender)
+        return self.frame[mine].set_index("seed")[measure].astype(float)
 
     def pairs(self, arena: str, above: str, below: str, measure: str) -> tuple[Array, Array]:
         """Of the seeds that both have."""
@@ -133,7 +133,7 @@ def options() -> argparse.ArgumentParser:
 def main() -> None:
     chosen = options().parse_args()
     frame = finished(cases_of(chosen), result, (Case, Result), chosen.runs, chosen.jobs)
-    runs = Runs(frame, chosen.asks)
+    runs = Runs(frame, chosen.asks, chosen.seeds)
     rows = peers(runs, chosen.arenas) if "peers" in chosen.only else []
     rows += grid(runs) if "grid" in chosen.only else []
     sys.stderr.write("\n")

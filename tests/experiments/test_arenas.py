@@ -77,9 +77,11 @@ def test_what_is_compared_is_paired_by_seed_and_the_best_window_is_that_of_each_
     windows = {("a", f"window {size}"): [4.0, 9.0, 8.0] for size in arenas_contenders.WINDOWS}
     ours = {("a", "tide"): [1.0, 2.0, 4.0], ("a", "w-dbo"): [2.0, 4.0]}
     regrets = ours | windows | {("a", "window 30"): [5.0, 4.0, 9.0]}
-    runs = arenas.Runs(frame(regrets), asks=30)
+    runs = arenas.Runs(frame(regrets), asks=30, seeds=5)
     rows = {row["rival"]: row for row in arenas.peers(runs, ["a"])}
     assert set(rows) == {"w-dbo", arenas.BEST_WINDOW}  # of the others there is no run
+    assert arenas.peers(arenas.Runs(frame(regrets), asks=30, seeds=1), ["a"])[0]["pairs"] == 1
+    assert arenas.peers(arenas.Runs(frame(regrets), asks=60, seeds=3), ["a"]) == []
     assert rows["w-dbo"]["ratio"] == 0.5
     assert rows["w-dbo"]["pairs"] == 2
     assert rows[arenas.BEST_WINDOW]["ratio"] == pytest.approx((1 / 4 * 2 / 4 * 4 / 8) ** (1 / 3), rel=0.01)
@@ -88,7 +90,7 @@ def test_what_is_compared_is_paired_by_seed_and_the_best_window_is_that_of_each_
 
 def test_over_all_arenas_every_pair_counts_once():
     regrets = {("a", "tide"): [1.0] * 5, ("a", "TPE"): [2.0] * 5, ("b", "tide"): [10.0] * 5, ("b", "TPE"): [80.0] * 5}
-    (one, other, both) = arenas.peers(arenas.Runs(frame(regrets), asks=30), ["a", "b"])
+    (one, other, both) = arenas.peers(arenas.Runs(frame(regrets), asks=30, seeds=5), ["a", "b"])
     assert (one["ratio"], other["ratio"], both["ratio"]) == (0.5, 0.125, 0.25)
     assert both["arena"] == "all"
     assert both["pairs"] == 10

@@ -7,7 +7,7 @@ of a year. A run is one of its weeks; between two quarter-hours everything is li
 | parameter | what it sets                                                                                        |
 |-----------|-----------------------------------------------------------------------------------------------------|
 | x0        | the position of the transformer's tap, −2 to 2, whole: 2.5 % of voltage each                        |
-| x1        | reactive power of all inverters, from taking (−1) to giving (1) what cos φ = 0.9 allows               |
+| x1        | reactive power of all inverters, from taking (−1) to giving (1) what cos φ = 0.9 allows              |
 | x2, x3    | power of the largest storage, and of the other four, as a share of what they can; > 0 is charging   |
 
 The cost, of which f is the negative, is in kW: what lines and transformer lose, and 1 kW for each percent by which a
