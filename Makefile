@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE# the tests start hundreds of processes: none sh
 .DEFAULT_GOAL := help
 .PHONY: help demo quick lint format test coverage test-slow test-minimum test-python test-browser test-operations test-integrations \
   docs dist chaos fuzz hostile perf perf-botorch perf-optuna perf-long perf-field perf-variants perf-inference \
-  perf-values perf-caution perf-tracker perf-sparse perf-world perf-pace perf-service perf-throughput perf-worst perf-first-ask perf-resume perf-unread perf-dashboard \
+  perf-values perf-caution perf-tracker perf-sparse perf-world perf-arenas perf-pace perf-pace-botorch perf-service perf-throughput perf-worst perf-first-ask perf-resume perf-unread perf-dashboard \
   perf-live test-systems soak clean
 
 help: ## list the targets
@@ -63,7 +63,7 @@ test-browser: .venv/.browser ## the dashboard in Chromium; screenshots in out/sc
 test-operations: .venv/.operations ## the systemd units, the alerts and Grafana's dashboard; it installs Debian's systemd and Prometheus
 	$(BIN)/pytest tests/operations
 
-test-integrations: .venv-integrations/.installed ## BoTorch and Optuna, in an environment of their own
+test-integrations: .venv-integrations/.installed ## BoTorch, Optuna and the arenas, in an environment of their own
 	.venv-integrations/bin/pytest tests/integrations -W ignore -W error::ebbtide.errors.EbbtideWarning
 
 test-systems: .venv/.installed .venv/.systems ## a few measurements of PostgreSQL, zstd and Redis, which it installs on Debian
@@ -121,8 +121,14 @@ perf-sparse: .venv/.installed ## few queries per l_T: how often must one ask?
 perf-world: .venv/.installed ## a context, a cycle, constraints: what do they buy? Goes on if interrupted
 	$(BIN)/python perf/world.py --jobs $(JOBS)
 
+perf-arenas: .venv-perf/.installed ## ebbtide and its peers in arenas that others wrote. Goes on if interrupted
+	$(PERF)/python perf/arenas.py --jobs $(JOBS)
+
 perf-pace: .venv/.installed ## the compute time of this engine as a formula of the dataset's size
 	$(BIN)/python perf/pace.py
+
+perf-pace-botorch: .venv-perf/.installed ## the same of BoTorch: what the published tables count as compute time
+	$(PERF)/python perf/pace_botorch.py
 
 perf-service: .venv/.installed ## 32 clients on 8 studies of one service: how long do a tell and an ask take?
 	$(BIN)/python perf/service.py
@@ -203,11 +209,11 @@ clean: ## remove the environments, out, dist and the caches
 .venv-integrations/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv-integrations
 	.venv-integrations/bin/pip install --quiet torch==2.13.0
-	.venv-integrations/bin/pip install --quiet --editable '.[botorch,optuna]' pytest hypothesis
+	.venv-integrations/bin/pip install --quiet --editable '.[botorch,optuna,arenas]' pytest hypothesis
 	touch $@
 
 .venv-perf/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv-perf
 	$(PERF)/pip install --quiet torch==2.13.0
-	$(PERF)/pip install --quiet --editable '.[botorch,optuna,peers]'
+	$(PERF)/pip install --quiet --editable '.[botorch,optuna,peers,arenas]'
 	touch $@

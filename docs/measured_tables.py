@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import measured_arenas
 import measured_live
 import numpy as np
 import pandas as pd
@@ -325,6 +326,10 @@ def sparse(ending: str) -> Callable[[], Rows]:
     return rows
 
 
+def arenas(rows: Callable[[pd.DataFrame], Rows], header: Callable[[pd.DataFrame], list[str]]) -> Table:
+    return Table(("arenas",), lambda: rows(data("arenas")), lambda: header(data("arenas")))
+
+
 def world(figure: str) -> Table:
     """A line for each case: the ratio, and its 95 % interval (of the ask: the quartiles)."""
 
@@ -346,6 +351,10 @@ TABLES = {
     "worst": each("worst", "{}", "{:.2f}"),
     "unread": each("unread", "{}", "{:,}", "{:.1f}", "{:.0f}", "{:.1f}", "{:.1f}", "{:.0f}"),
     "first-ask": each("first-ask", "{}", "{:,}", "{:.2f}", "{:.2f}", "{:,}"),
+    "arenas-peers": arenas(measured_arenas.peers_rows, measured_arenas.peers_header),
+    "arenas-regrets": arenas(measured_arenas.regrets_rows, measured_arenas.regrets_header),
+    "arenas-grid": arenas(measured_arenas.grid_rows, measured_arenas.grid_header),
+    "pace-botorch": each("pace-botorch", "{}", "{:.2f}", "{:.2f}"),
     "soak": each("soak-outside-9", "{:,}", "{:.1f}", "{:.0f}", "{:.0f}", "{}", "{:.1f}", "{:.1f}", "{:.1f}", "{:.1f}"),
     "dashboard-opening": each("dashboard-opening", "{}", "{:.2f}", "{:.2f}"),
     "dashboard-tells": each("dashboard-tells", "{}", "{:,}", "{:.1f}", "{:.1f}", "{:.1f}"),

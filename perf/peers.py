@@ -246,6 +246,10 @@ def bayes_opt_step(known: Data, repetitions: int) -> float:
 
 
 def botorch_step(known: Data, repetitions: int) -> float:
+    return median_ms(lambda k: timed(botorch_call(known, k)), repetitions)
+
+
+def botorch_call(known: Data, k: int) -> Callable[[], None]:
     """BoTorch's SingleTaskGP over space and time, fitted, then UCB maximized at the present."""
     import torch
     from botorch.acquisition import UpperConfidenceBound
@@ -257,20 +261,16 @@ def botorch_step(known: Data, repetitions: int) -> float:
     torch.set_default_dtype(torch.float64)
     warnings.simplefilter("ignore")
     bounds = torch.stack([torch.zeros(known.d + 1), torch.ones(known.d + 1)])
+    x, y = known.more[k]
+    Z = torch.tensor(np.vstack([np.column_stack([known.X, known.t / SPAN])[:-1], np.append(x, 1.0)]))
+    Y = torch.tensor(np.append(known.y[:-1], y))[:, None]
 
-    def run(k: int) -> float:
-        x, y = known.more[k]
-        Z = torch.tensor(np.vstack([np.column_stack([known.X, known.t / SPAN])[:-1], np.append(x, 1.0)]))
-        Y = torch.tensor(np.append(known.y[:-1], y))[:, None]
+    def step() -> None:
+        model = SingleTaskGP(Z, Y)
+        fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
+        optimize_acqf(UpperConfidenceBound(model, beta=3.0), bounds, 1, 4, 256, fixed_features={known.d: 1.0})
 
-        def step() -> None:
-            model = SingleTaskGP(Z, Y)
-            fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
-            optimize_acqf(UpperConfidenceBound(model, beta=3.0), bounds, 1, 4, 256, fixed_features={known.d: 1.0})
-
-        return timed(step)
-
-    return median_ms(run, repetitions)
+    return step
 
 
 # --- the tables -------------------------------------------------------------------------------------------

@@ -18,11 +18,12 @@ from record import add_option
 import ebbtide as eb
 from ebbtide.experiments import Modelled, Protocol
 from ebbtide.experiments.campaign import grid
+from ebbtide.experiments.pace import CALIBRATIONS
 from ebbtide.gp.arrays import Array
 from ebbtide.parts.acquisition import Context
 
 QUIET = Protocol(noise=0.001)
-FAST = Protocol(compute=Modelled((0.9 / 4.0, 0.004 / 4.0)))
+FAST = Protocol(compute=Modelled(tuple(c / 4.0 for c in CALIBRATIONS["botorch"].coefficients)))
 
 
 @dataclass(frozen=True)

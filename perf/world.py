@@ -19,16 +19,15 @@ Runs are kept in out/world.csv, and another call goes on with them: remove it wh
 """
 
 import argparse
-import csv
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import astuple, dataclass, fields, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from kept_runs import finished
 from record import add_option, record
 from scipy.stats import t as student
 from world_ask import times_of_asks
@@ -43,8 +42,6 @@ FEW_QUERIES = (5, 10, 20, 50)  # without a cycle
 RATES = (0.02, 0.05, 0.1)
 DRIFTING = ("driver", "daily", "hartmann3", "rosenbrock", "shekel")  # where something irrelevant is given
 WITHOUT_CYCLE = ("driver", "latency", "hartmann3", "rosenbrock", "shekel")
-KEYS = [field.name for field in fields(Case)]
-RESULTS = [field.name for field in fields(Result)]
 
 
 @dataclass(frozen=True)
@@ -132,23 +129,6 @@ def violations() -> Iterator[tuple[Case, bool]]:
 # --- many runs ----------------------------------------------------------------------------------------------------
 
 
-def finished(cases: Sequence[Case], file: Path, jobs: int) -> pd.DataFrame:
-    """The results of these runs; those that the file has are not made again."""
-    known = pd.read_csv(file, keep_default_na=False) if file.exists() else pd.DataFrame(columns=[*KEYS, *RESULTS])
-    done = set(known[KEYS].itertuples(index=False, name=None))
-    missing = [case for case in dict.fromkeys(cases) if astuple(case) not in done]
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("a", encoding="utf-8", newline="") as stream, ProcessPoolExecutor(jobs) as pool:
-        writer = csv.writer(stream, lineterminator="\n")
-        if not file.stat().st_size:
-            writer.writerow([*KEYS, *RESULTS])
-        for number, (case, found) in enumerate(zip(missing, pool.map(result, missing), strict=True), start=1):
-            writer.writerow([*astuple(case), *astuple(found)])
-            stream.flush()
-            sys.stderr.write(f"\r{number} of {len(missing)} runs ")
-    return pd.read_csv(file, keep_default_na=False).set_index(KEYS)
-
-
 def seeded(case: Case, seeds: int) -> list[Case]:
     return [replace(case, seed=seed) for seed in range(seeds)]
 
@@ -225,7 +205,7 @@ def main() -> None:
     limited = list(violations()) if "violations" in chosen.only else []
     cases = [case for ratio in ratios for side in (ratio.above, ratio.below) for case in seeded(side, chosen.seeds)]
     cases += [case for limit, _ in limited for case in seeded(limit, chosen.seeds)]
-    runs = finished(cases, chosen.runs, chosen.jobs) if cases else pd.DataFrame()
+    runs = finished(cases, result, (Case, Result), chosen.runs, chosen.jobs) if cases else pd.DataFrame()
     rows = [compared(ratio, runs, chosen.seeds) for ratio in ratios]
     rows += [pooled(figure, runs, chosen.seeds) for figure in POOLED if figure in chosen.only]
     rows += [violated(case, binds, runs, chosen.seeds) for case, binds in limited]

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 import ebbtide as eb
 from ebbtide.cli.commands import ebbtide
 
-SHORT = ["--duration", "20", "--seeds", "2"]
+SHORT = ["--duration", "4", "--seeds", "2"]
 
 
 @pytest.fixture
@@ -21,15 +21,24 @@ def test_run_prints_a_table(cli):
     done = cli.invoke(ebbtide, ["run", "hartmann3", "-a", "w-dbo", "-a", "random", *SHORT])
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
-    assert "hartmann3: 2 runs of 20 s, modelled:botorch" in lines[0]
+    assert "hartmann3: 2 runs of 4 s, noise 5 % of the variance, modelled:botorch" in " ".join(done.stdout.split())
     (row,) = (line for line in lines if "w-dbo" in line)
     cells = [cell.strip() for cell in row.strip("│").split("│")]
-    protocol = eb.experiments.Protocol(duration=20.0)
+    protocol = eb.experiments.Protocol(duration=4.0)
     runs = [eb.experiments.run("hartmann3", "w-dbo", seed, protocol) for seed in (0, 1)]
     mean = sum(outcome.average_regret for outcome in runs) / 2
     assert cells[1].startswith(f"{mean:.4g} ± ")
     assert cells[3] == f"{sum(len(outcome.columns['t']) for outcome in runs) / 2:.0f}"
     assert "hartmann3" in done.stderr  # the progress bar stays out of the table
+
+
+def test_the_noise_can_be_a_share_of_the_deviation(cli):
+    done = cli.invoke(ebbtide, ["run", "hartmann3", "-a", "w-dbo", "--noise-of", "deviation", *SHORT])
+    assert done.exit_code == 0, done.output
+    assert "noise 5 % of the deviation" in " ".join(done.stdout.split())
+    protocol = eb.experiments.Protocol(duration=4.0, noise_of="deviation")
+    mean = sum(eb.experiments.run("hartmann3", "w-dbo", seed, protocol).average_regret for seed in (0, 1)) / 2
+    assert f"{mean:.4g} ± " in done.stdout
 
 
 def test_run_writes_frames_with_their_provenance(cli, tmp_path):
@@ -39,7 +48,7 @@ def test_run_writes_frames_with_their_provenance(cli, tmp_path):
     assert [file.name for file in files] == ["wlan_et-gp-ucb_seed0.parquet", "wlan_et-gp-ucb_seed1.parquet"]
     frame = pd.read_parquet(files[1])
     assert frame.attrs["seed"] == 1
-    expected = eb.experiments.run("wlan", "et-gp-ucb", 1, eb.experiments.Protocol(duration=20.0)).frame
+    expected = eb.experiments.run("wlan", "et-gp-ucb", 1, eb.experiments.Protocol(duration=4.0)).frame
     pd.testing.assert_frame_equal(frame[expected.columns], expected)
 
 
@@ -74,10 +83,10 @@ def test_run_takes_algorithms_and_benchmarks_of_ones_own(cli, own):
     arguments = ["run", "slopes:Slope", "-a", "slopes:greedy", "-a", "random", *SHORT, "--out", "new"]
     done = cli.invoke(ebbtide, arguments)
     assert done.exit_code == 0, done.output
-    assert "slopes:Slope: 2 runs of 20 s" in done.stdout
+    assert "slopes:Slope: 2 runs of 4 s" in done.stdout
     (row,) = (line for line in done.stdout.splitlines() if "slopes:greedy" in line)
     slopes = importlib.import_module("slopes")
-    problem, protocol = slopes.Slope(), eb.experiments.Protocol(duration=20.0)
+    problem, protocol = slopes.Slope(), eb.experiments.Protocol(duration=4.0)
     runs = [eb.experiments.run(problem, slopes.greedy, seed, protocol) for seed in (0, 1)]
     mean = sum(outcome.average_regret for outcome in runs) / 2
     assert row.strip("│").split("│")[1].strip().startswith(f"{mean:.4g} ± ")
@@ -95,7 +104,8 @@ def test_run_takes_algorithms_and_benchmarks_of_ones_own(cli, own):
         (["run", "ackley", "--seeds", "0"], "0 is not in the range"),
         (["run", "ackley", "--compute", "modelled:abacus"], "modelled:botorch"),
         (["run", "ackley", "--duration", "-5"], "duration=-5.0"),
-        (["run", "ackley", "--duration", "0.5"], "no query landed"),
+        (["run", "ackley", "--duration", "0.1"], "no query landed"),
+        (["run", "ackley", "--noise-of", "amplitude"], "'variance', 'deviation'"),
     ],
 )
 def test_what_is_wrong_is_said_without_a_traceback(cli, arguments, complaint):
@@ -114,7 +124,8 @@ def test_a_folder_that_cannot_be_written_to_is_said_before_the_work(cli, tmp_pat
 
 def test_help_names_every_benchmark_and_algorithm(cli):
     words = cli.invoke(ebbtide, ["run", "--help"]).output.replace(",", " ").replace(".", " ").split()
-    assert [name for name in [*eb.benchmarks.names(), *eb.algorithms.names()] if name not in words] == []
+    names = [*eb.benchmarks.names(), *eb.benchmarks.ARENAS, *eb.algorithms.names()]
+    assert [name for name in names if name not in words] == []
 
 
 def test_the_command_as_it_is_installed():

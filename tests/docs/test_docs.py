@@ -109,7 +109,7 @@ def test_the_policy_of_the_guide_is_short_and_forgets():
     assert removed[: len(gone)] == sorted(gone)  # the oldest go first, and what is active is the newest
 
 
-@pytest.mark.parametrize("name", [*eb.algorithms.names(), *eb.benchmarks.names()])
+@pytest.mark.parametrize("name", [*eb.algorithms.names(), *eb.benchmarks.names(), *eb.benchmarks.ARENAS])
 def test_every_algorithm_and_benchmark_is_documented(name):
     assert f"`{name}`" in text("docs/algorithms.md") + text("docs/benchmarks.md")
 

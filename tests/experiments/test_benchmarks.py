@@ -1,5 +1,6 @@
 import csv
 import math
+import sys
 from importlib import resources
 from typing import Any
 
@@ -271,3 +272,13 @@ def test_the_noise_is_5_percent_of_the_signals_variance(name):
 def test_what_is_wrong_is_said(call):
     with pytest.raises(eb.ConfigurationError):
         call()
+
+
+@pytest.mark.parametrize(
+    ("name", "package"), [("gmpb-2d", "gmpb"), ("deap-moving-peaks", "deap"), ("simbench-limits", "pandapower")]
+)
+def test_an_arena_without_its_package_says_how_to_get_it(name, package, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)  # as if it was not installed
+    monkeypatch.setitem(sys.modules, "deap.benchmarks.movingpeaks", None)
+    with pytest.raises(eb.ConfigurationError, match=rf"{name} needs {package}.*ebbtide\[arenas\]"):
+        eb.benchmarks.get(name)

@@ -14,13 +14,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from helpers.contenders import Deadly, broken
+from helpers.pace import FEW_QUERIES
 
 import ebbtide as eb
 from ebbtide.experiments import Protocol, code, store
 from ebbtide.experiments.campaign import Job, conduct, grid
 from ebbtide.experiments.store import Store
 
-SHORT = Protocol(duration=15.0)
+SHORT = Protocol(duration=15.0, compute=FEW_QUERIES)
 
 # Dask's own: sockets and loops that are still closing when a test ends.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
@@ -98,7 +99,8 @@ def test_a_damaged_file_is_made_again(made, tmp_path, cluster):
         Job("ackley", "w-dbo", "w-dbo", 1, SHORT),
         Job("ackley", "w-dbo", "gp-ucb", 0, SHORT),
         Job("shekel", "w-dbo", "w-dbo", 0, SHORT),
-        Job("ackley", "w-dbo", "w-dbo", 0, Protocol(duration=15.0, noise=0.01)),
+        Job("ackley", "w-dbo", "w-dbo", 0, Protocol(duration=15.0, noise=0.01, compute=FEW_QUERIES)),
+        Job("ackley", "w-dbo", "w-dbo", 0, Protocol(duration=15.0, noise_of="deviation", compute=FEW_QUERIES)),
         Job("ackley", "w-dbo", "w-dbo", 0, Protocol(duration=15.0, compute="measured:30")),
         Job("ackley", "w-dbo", eb.Algorithm(staleness=eb.WassersteinBudget(alpha=0.1)), 0, SHORT),
     ],
@@ -231,7 +233,7 @@ def test_a_run_that_kills_every_worker_is_given_up_and_nobody_else(tmp_path):
 def test_a_killed_campaign_goes_on_where_it_stopped(tmp_path, cluster, own_modules):
     """The process is killed while some runs are stored and others are being made; what was written stays as it is."""
     command = [sys.executable, "-m", "ebbtide", "compare", "ackley", "--algorithms", "gp-ucb,helpers.contenders:held"]
-    command += ["--seeds", "2", "--duration", "15", "--out", "."]
+    command += ["--seeds", "2", "--duration", "3", "--out", "."]
     runs = tmp_path / "runs"
     (tmp_path / "hold").touch()
     options = {"cwd": tmp_path, "env": own_modules}
@@ -260,7 +262,7 @@ def test_a_killed_campaign_goes_on_where_it_stopped(tmp_path, cluster, own_modul
     assert not torn.exists()  # what was being written just now may stay for an hour: it could be another's
     summary = pd.read_csv(tmp_path / "runs.csv")
     assert len(summary) == 4
-    alone = eb.experiments.run("ackley", "gp-ucb", 1, SHORT)
+    alone = eb.experiments.run("ackley", "gp-ucb", 1, Protocol(duration=3.0))
     (row,) = summary[(summary.algorithm == "gp-ucb") & (summary.seed == 1)].itertuples()
     assert row.average_regret == pytest.approx(alone.average_regret, rel=1e-12)
 
@@ -305,7 +307,7 @@ def test_an_unknown_algorithm_is_said_before_the_work():
 
 
 def test_a_stored_frame_tells_when_each_query_was_forgotten(tmp_path):
-    run = eb.experiments.run("eggholder", "w-dbo", 0, Protocol(duration=150.0))
+    run = eb.experiments.run("eggholder", "w-dbo", 0, Protocol(duration=150.0, compute=FEW_QUERIES))
     store.write(run, tmp_path / "run.parquet")
     frame = store.read(tmp_path / "run.parquet")
     gone = frame["forgotten_t"].notna()

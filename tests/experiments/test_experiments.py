@@ -2,15 +2,19 @@ import math
 import subprocess
 import sys
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from helpers.pace import FEW_QUERIES
 
 import ebbtide as eb
 from ebbtide.experiments import Measured, Modelled, Protocol, Wall, run
 from ebbtide.experiments.pace import pace
 
-SHORT = Protocol(duration=30.0, n_initial=8)
+SHORT = Protocol(duration=30.0, n_initial=8, compute=FEW_QUERIES)
 
 
 # --- one run --------------------------------------------------------------------------------------------------
@@ -34,7 +38,7 @@ def test_a_frame_has_a_row_a_query():
 
 
 def test_a_query_computed_at_t_lands_after_the_modelled_time():
-    frame = run("hartmann3", "keep-all", seed=0, protocol=Protocol(duration=120.0)).frame
+    frame = run("hartmann3", "keep-all", seed=0, protocol=Protocol(duration=120.0, compute=FEW_QUERIES)).frame
     landed = 120.0 * frame["t"].to_numpy()
     n = 15 + np.arange(len(frame))
     assert np.allclose(np.diff(landed, prepend=3.0), 0.9 + 0.004 * n)
@@ -45,7 +49,7 @@ def test_a_query_computed_at_t_lands_after_the_modelled_time():
 
 @pytest.mark.slow
 def test_what_is_forgotten_buys_queries():
-    protocol = Protocol(duration=150.0)
+    protocol = Protocol(duration=150.0, compute=FEW_QUERIES)
     keep, forget = (run("eggholder", name, seed=0, protocol=protocol).frame for name in ("keep-all", "w-dbo"))
     assert forget["n"].mean() < keep["n"].mean() / 2
     assert len(forget) > 1.2 * len(keep)
@@ -60,7 +64,10 @@ def test_the_noise_is_the_protocols():
     expected = eb.benchmarks.get("ackley").noise_std
     assert noise.std() == pytest.approx(expected, rel=0.15)
     assert abs(noise.mean()) < 4 * expected / math.sqrt(len(noise))
-    quiet = run("ackley", "random", seed=1, protocol=Protocol(noise=0.0, duration=60.0)).frame
+    other = replace(protocol, noise_of="deviation")
+    smaller = run("ackley", "random", seed=1, protocol=other).frame
+    assert np.allclose(smaller["y"] - smaller["f"], math.sqrt(0.05) * noise)  # the same draws, of another size
+    quiet = run("ackley", "random", seed=1, protocol=Protocol(noise=0.0, duration=60.0, compute=FEW_QUERIES)).frame
     assert (quiet["y"] == quiet["f"]).all()
 
 
@@ -74,7 +81,8 @@ def test_all_algorithms_see_the_same_initial_observations():
 
 
 def test_the_objectives_own_time_passes_too():
-    slow = run("hartmann3", "w-dbo", seed=0, protocol=Protocol(duration=60.0, evaluation=4.0)).frame
+    protocol = Protocol(duration=60.0, evaluation=4.0, compute=FEW_QUERIES)
+    slow = run("hartmann3", "w-dbo", seed=0, protocol=protocol).frame
     assert np.diff(60.0 * slow["t"]).min() > 4.9
     assert len(slow) < 13
 
@@ -112,7 +120,8 @@ def test_the_wlan_has_its_own_kernel_in_time():
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["w-dbo", "r-gp-ucb", "abo"])
 def test_same_seed_same_frame(algorithm):
-    first, second = (run("temperature", algorithm, seed=2, protocol=Protocol(duration=60.0)) for _ in range(2))
+    protocol = Protocol(duration=60.0, compute=FEW_QUERIES)
+    first, second = (run("temperature", algorithm, seed=2, protocol=protocol) for _ in range(2))
     assert first.frame.equals(second.frame)
     assert first.time_weighted_regret == second.time_weighted_regret
 
@@ -122,7 +131,7 @@ def test_frames_are_the_same_on_one_core_and_on_two():
     """Another process, with as many BLAS threads as there are, and one that has a single one."""
     script = (
         "import ebbtide as eb, hashlib\n"
-        "columns = eb.experiments.run('temperature', 'w-dbo', 3, eb.experiments.Protocol(duration=60.0)).columns\n"
+        "columns = eb.experiments.run('temperature', 'w-dbo', 3, eb.experiments.Protocol(duration=10.0)).columns\n"
         "print(hashlib.sha256(b''.join(c.tobytes() for c in columns.values())).hexdigest())"
     )
     digests = set()
@@ -181,14 +190,22 @@ def test_wall_time_is_waited_for(monkeypatch):
 
 def test_the_paces_by_name():
     slow, fast = pace("modelled:botorch"), pace("modelled:ebbtide")
-    assert slow == Modelled((0.9, 0.004))
     assert isinstance(slow, Modelled)
-    assert slow.seconds(100) == pytest.approx(1.3)
+    assert slow.seconds(100) == pytest.approx(0.13 + 3e-6 * 100**2)
     assert isinstance(fast, Modelled)
     assert fast.seconds(200) < 0.1
     assert pace("measured") == Measured(1.0)
     assert pace("measured:30") == Measured(30.0)
     assert pace("wall") == Wall()
+
+
+def test_the_pace_of_botorch_is_the_one_that_was_measured():
+    """Between the smallest and the largest size within a factor of 1.5 of each measurement."""
+    measured = pd.read_csv(Path(__file__).parents[2] / "docs" / "data" / "pace-botorch.csv")
+    constant, per_square = measured["constant"].iloc[0], measured["per_n2"].iloc[0]
+    assert pace("modelled:botorch") == Modelled((constant, 0.0, per_square))
+    modelled = constant + per_square * measured["n"] ** 2
+    assert np.abs(np.log(modelled / measured["measured_s"])).max() < math.log(1.5)
 
 
 @pytest.mark.parametrize(
@@ -199,6 +216,7 @@ def test_the_paces_by_name():
         lambda: Protocol(n_initial=-1),
         lambda: Protocol(initial_share=1.0),
         lambda: Protocol(noise=-0.1),
+        lambda: Protocol(noise_of="amplitude"),  # type: ignore[arg-type]
         lambda: Protocol(evaluation=math.nan),
         lambda: Protocol(compute="modelled"),
         lambda: Protocol(compute="modelled:torch"),
@@ -212,7 +230,7 @@ def test_the_paces_by_name():
         lambda: Measured(0.0),
         lambda: run("nowhere"),
         lambda: run("ackley", "magic"),
-        lambda: run("ackley", protocol=Protocol(duration=0.9)),
+        lambda: run("ackley", protocol=Protocol(duration=0.1)),
     ],
 )
 def test_what_is_wrong_is_said(make):

@@ -7,6 +7,7 @@ import matplotlib.image
 import numpy as np
 import pandas as pd
 import pytest
+from helpers.pace import FEW_QUERIES
 from scipy.integrate import quad
 from scipy.optimize import minimize_scalar
 from scipy.stats import qmc
@@ -16,7 +17,7 @@ from ebbtide.experiments import Protocol, animation, approximation, distances, p
 from ebbtide.experiments.figures import comparison, criterion, style
 from ebbtide.experiments.figures.one_run import one_run
 
-SHORT = Protocol(duration=40.0)
+SHORT = Protocol(duration=40.0, compute=FEW_QUERIES)
 
 
 def labelled(axes):
@@ -106,7 +107,7 @@ def test_the_sensitivity_has_two_panels():
 
 
 def test_one_run_has_a_panel_a_parameter():
-    frame = store.as_frame(eb.experiments.run("hartmann3", "w-dbo", 0, Protocol(duration=60.0)))
+    frame = store.as_frame(eb.experiments.run("hartmann3", "w-dbo", 0, Protocol(duration=60.0, compute=FEW_QUERIES)))
     figure = one_run(frame)
     assert [axes.get_ylabel() for axes in figure.axes] == ["value", "x0", "x1", "active", "response (s)"]
     x0 = drawn(figure.axes[1])
@@ -201,7 +202,7 @@ def test_pairs_have_the_distance_and_the_ratio_asked_for():
 
 @pytest.fixture(scope="module")
 def film():
-    return animation.record("switching-camel", Protocol(duration=60.0, noise=0.001), frames=8)
+    return animation.record("switching-camel", Protocol(duration=60.0, noise=0.001, compute=FEW_QUERIES), frames=8)
 
 
 def test_a_film_knows_what_the_optimizer_knew(film):
@@ -218,7 +219,7 @@ def test_a_film_knows_what_the_optimizer_knew(film):
 def test_a_films_prediction_is_the_optimizers_own():
     from ebbtide.experiments.simulation import Simulation
 
-    protocol = Protocol(duration=30.0)
+    protocol = Protocol(duration=30.0, compute=FEW_QUERIES)
     simulation = Simulation(eb.benchmarks.get("six-hump-camel"), eb.algorithms.get("w-dbo"), 0, protocol)
     simulation.observe_initially()
     opt, predicted = simulation.optimizer, {}

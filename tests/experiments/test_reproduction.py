@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from helpers.pace import FEW_QUERIES
 from PIL import Image
 from PIL.GifImagePlugin import GifImageFile
 
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pyte
 
 
 SMALL = ("shekel", "temperature")  # what is computed by hand, and what was measured
+SHORT = Protocol(duration=15.0, compute=FEW_QUERIES)
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Reproduction:
     log: str
     problems: tuple[str, ...]
     ard: tuple[str, ...]
-    duration: float
+    protocol: Protocol
 
     @property
     def report(self):
@@ -62,7 +64,7 @@ def small(out, cluster):
     arguments = ["reproduce", "all", "--quick", "--out", str(out), "--scheduler", cluster]
     done = CliRunner().invoke(ebbtide, arguments)
     assert done.exit_code == 0, done.output
-    return Reproduction(out, done.stderr, SMALL, ("ackley",), 15.0)
+    return Reproduction(out, done.stderr, SMALL, ("ackley",), SHORT)
 
 
 def whole(out):
@@ -70,7 +72,7 @@ def whole(out):
     command = [sys.executable, "-m", "ebbtide", "reproduce", "all", "--quick", "--out", str(out)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stderr
-    return Reproduction(out, done.stderr, eb.benchmarks.PAPER, ("schwefel", "ackley"), 40.0)
+    return Reproduction(out, done.stderr, eb.benchmarks.PAPER, ("schwefel", "ackley"), studio.QUICK)
 
 
 @pytest.fixture(scope="module", params=[pytest.param(small, marks=SLOW), pytest.param(whole, marks=VERY_SLOW)])
@@ -83,7 +85,7 @@ def everything(request, tmp_path_factory):
         patch.setattr(eb.benchmarks, "PAPER", SMALL)
         patch.setattr(sensitivity, "PROBLEMS", ("eggholder",))
         patch.setattr(ard, "PROBLEMS", ("ackley",))
-        patch.setattr(studio, "QUICK", Protocol(duration=15.0))
+        patch.setattr(studio, "QUICK", SHORT)
         patch.setitem(style.RC, "pdf.fonttype", 3)  # cheap to embed
         yield small(out, request.getfixturevalue("cluster"))
 
@@ -137,8 +139,7 @@ def test_the_table_is_the_runs(everything):
     """One cell by hand: two runs, made here again."""
     runs = pd.read_csv(everything.out / "tables" / "runs.csv")
     assert len(runs) == 7 * len(everything.problems) * 2
-    protocol = Protocol(duration=everything.duration)
-    regrets = [eb.experiments.run("shekel", "w-dbo", seed, protocol).average_regret for seed in (0, 1)]
+    regrets = [eb.experiments.run("shekel", "w-dbo", seed, everything.protocol).average_regret for seed in (0, 1)]
     long = pd.read_csv(everything.out / "tables" / "regret.csv").set_index(["problem", "algorithm"])
     cell = long.loc["shekel", "w-dbo"]
     assert cell["mean"] == pytest.approx(np.mean(regrets))
@@ -161,7 +162,7 @@ def test_the_table_has_ours_behind_the_line(everything):
 def test_the_budget_counts_time_in_timescales(everything):
     rows = everything.table("budget.md").splitlines()[2:]
     cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
-    assert [float(row[0]) for row in cells] == [share * everything.duration for share in (0.5, 1.0, 3.0)]
+    assert [float(row[0]) for row in cells] == [share * everything.protocol.duration for share in (0.5, 1.0, 3.0)]
     for row in cells:
         # as printed: l_T to two decimals of the axis, and in whole seconds
         assert float(row[2]) == pytest.approx(float(row[0]) * float(row[1]), rel=0.02, abs=0.6)
@@ -180,7 +181,7 @@ def test_a_second_call_makes_no_run_again(everything):
 @pytest.mark.slow
 def test_a_section_that_lacks_runs_is_not_made(tmp_path, monkeypatch, cluster):
     monkeypatch.setattr(eb.benchmarks, "PAPER", SMALL)
-    monkeypatch.setattr(studio, "QUICK", Protocol(duration=15.0))
+    monkeypatch.setattr(studio, "QUICK", SHORT)
     arguments = ["reproduce", "table", "--quick", "--seeds", "1", "--also", "helpers.contenders:broken"]
     done = CliRunner().invoke(ebbtide, [*arguments, "--out", str(tmp_path), "--scheduler", cluster])
     assert done.exit_code == 1
@@ -216,7 +217,7 @@ def test_ones_own_algorithms_in_the_same_table(tmp_path):
     """The installed command, as a user calls it in a folder with a module of theirs; what fails ends it with 1."""
     (tmp_path / "mine.py").write_text(OWN)
     command = [str(Path(sys.executable).with_name("ebbtide")), "compare", "ackley"]
-    command += ["--algorithms", "w-dbo,mine:greedy,mine:broken", "--seeds", "2", "--duration", "15", "--out", "results"]
+    command += ["--algorithms", "w-dbo,mine:greedy,mine:broken", "--seeds", "2", "--duration", "3", "--out", "results"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr.count("ArithmeticError: never") == 2
@@ -263,7 +264,7 @@ def test_what_is_wrong_is_said_without_a_traceback(tmp_path, monkeypatch, argume
 @pytest.mark.slow
 def test_plot_draws_a_run_of_ones_own(tmp_path):
     runner = CliRunner()
-    made = runner.invoke(ebbtide, ["run", "shekel", "--seeds", "1", "--duration", "20", "--out", str(tmp_path)])
+    made = runner.invoke(ebbtide, ["run", "shekel", "--seeds", "1", "--duration", "4", "--out", str(tmp_path)])
     assert made.exit_code == 0, made.output
     done = runner.invoke(ebbtide, ["plot", str(tmp_path / "shekel_tide_seed0.parquet")])
     assert done.exit_code == 0, done.output

@@ -12,6 +12,7 @@ import ebbtide as eb
 sys.path.insert(0, str(Path(__file__).parents[2] / "perf"))
 import world
 import world_runs
+from kept_runs import finished
 
 
 def short(case):
@@ -56,11 +57,13 @@ def test_no_optimizer_that_stands_still_is_better_than_the_best_static_setting()
 
 def test_the_runs_that_a_file_has_are_not_made_again(tmp_path):
     file, case = tmp_path / "runs.csv", replace(world.of("daily"), asks=12)
-    world.finished([case], file, jobs=1)
+    kinds = (world_runs.Case, world_runs.Result)
+    finished([case], world_runs.result, kinds, file, jobs=1)
     header, line = (row.split(",") for row in file.read_text().splitlines())
     line[header.index("regret")] = "0.125"
     file.write_text("\n".join(map(",".join, (header, line))) + "\n")
-    assert world.finished([case], file, jobs=1).loc[astuple(case), "regret"] == 0.125
+    again = finished([case], world_runs.result, kinds, file, jobs=1)
+    assert again.loc[astuple(case), "regret"] == 0.125
 
 
 def test_every_figure_says_what_it_must_be():

@@ -7,9 +7,12 @@
 True
 """
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from ebbtide.benchmarks import arenas
+from ebbtide.benchmarks.arenas import ARENAS
 from ebbtide.benchmarks.daily import Daily
 from ebbtide.benchmarks.driver import Driver
 from ebbtide.benchmarks.latency import Latency, LooseLatency
@@ -22,6 +25,7 @@ from ebbtide.benchmarks.wlan_live import WlanUsers, WlanWorstUser
 from ebbtide.errors import ConfigurationError
 
 __all__ = [
+    "ARENAS",
     "LIVE",
     "PAPER",
     "Daily",
@@ -53,7 +57,7 @@ PAPER = (
 
 
 def names() -> list[str]:
-    """The names that `get` knows."""
+    """The names that `get` knows, beside those of `ARENAS`, which need packages of others."""
     return [*PROBLEMS, *_SEEDED]
 
 
@@ -62,15 +66,21 @@ def get(name: str, **options: Any) -> Problem:
     """A problem by name.
 
     `temperature` takes a `day`; `wlan`, `moving-peaks` and those of `LIVE` take a `seed`; `driver` and `daily` also
-    take `d`, their number of parameters (2 or 4).
+    take `d`, their number of parameters (2 or 4). Of `ARENAS`, the grids take a `week` and the others a `seed`.
     """
+    if name in ARENAS:
+        return _made(arenas.make, name, options)
     if name in _SEEDED:
-        try:
-            return _SEEDED[name](**options)
-        except TypeError as error:
-            raise ConfigurationError(f"{name} does not take these options: {error}") from error
+        return _made(lambda name, **options: _SEEDED[name](**options), name, options)
     if name not in PROBLEMS:
-        raise ConfigurationError(f"benchmark {name!r} is unknown; choose one of {names()}")
+        raise ConfigurationError(f"benchmark {name!r} is unknown; choose one of {[*names(), *ARENAS]}")
     if options:
         raise ConfigurationError(f"{name} takes no options, but was given {', '.join(options)}")
     return PROBLEMS[name]
+
+
+def _made(make: Callable[..., Problem], name: str, options: dict[str, Any]) -> Problem:
+    try:
+        return make(name, **options)
+    except TypeError as error:
+        raise ConfigurationError(f"{name} does not take these options: {error}") from error

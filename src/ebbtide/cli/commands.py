@@ -12,6 +12,7 @@ from ebbtide.cli.options import (
     FOLDER,
     NAME,
     NAMES,
+    NOISE_OF,
     PORT,
     SCHEDULER,
     SEEDS,
@@ -22,6 +23,7 @@ from ebbtide.cli.options import (
     under_protocol,
 )
 from ebbtide.experiments import Protocol
+from ebbtide.experiments.protocol import NoiseOf
 from ebbtide.version import __version__
 
 
@@ -54,6 +56,7 @@ def run(
     seeds: int,
     duration: float,
     noise: float,
+    noise_of: NoiseOf,
     evaluation: float,
     compute: str,
     out: Path | None,
@@ -62,7 +65,7 @@ def run(
     from ebbtide.cli import runs
 
     with clearly():
-        protocol = Protocol(duration=duration, noise=noise, evaluation=evaluation, compute=compute)
+        protocol = Protocol(duration=duration, noise=noise, noise_of=noise_of, evaluation=evaluation, compute=compute)
         runs.run(benchmark, list(dict.fromkeys(chosen)), seeds, protocol, out)
 
 
@@ -86,6 +89,7 @@ def compare(
     seeds: int,
     duration: float,
     noise: float,
+    noise_of: NoiseOf,
     evaluation: float,
     compute: str,
     out: Path,
@@ -98,7 +102,7 @@ def compare(
     from ebbtide.cli import campaign
 
     with clearly():
-        protocol = Protocol(duration=duration, noise=noise, evaluation=evaluation, compute=compute)
+        protocol = Protocol(duration=duration, noise=noise, noise_of=noise_of, evaluation=evaluation, compute=compute)
         names = list(dict.fromkeys(name.strip() for name in chosen.split(",") if name.strip()))
         campaign.compare(list(dict.fromkeys(chosen_benchmarks)), names, seeds, protocol, out, scheduler)
 
@@ -122,22 +126,29 @@ WHAT = {
 )
 @click.argument("what", type=click.Choice(list(WHAT)), metavar="WHAT")
 @click.option("-o", "--out", type=FOLDER, required=True, help="Folder for the runs, tables, figures and report.html.")
-@click.option("--quick", is_flag=True, help="A small version that takes minutes: two seeds, runs of 40 s.")
+@click.option("--quick", is_flag=True, help="A small version that takes minutes: two seeds, runs of 10 s.")
 @click.option(
     "-s", "--seeds", type=click.IntRange(min=1), help="Number of runs of each algorithm.  [default: 10; 2 if quick]"
 )
 @click.option(
     "--also", multiple=True, metavar="NAME", help="Another algorithm for the tables; MODULE:ATTRIBUTE is one of yours."
 )
+@NOISE_OF
 @SCHEDULER
 def reproduce(
-    what: str, out: Path, quick: bool, seeds: int | None, also: tuple[str, ...], scheduler: str | None
+    what: str,
+    out: Path,
+    quick: bool,
+    seeds: int | None,
+    also: tuple[str, ...],
+    noise_of: NoiseOf,
+    scheduler: str | None,
 ) -> None:
     """Reproduce the paper's tables and figures, and write one HTML page that shows them all."""
     from ebbtide.cli import campaign
 
     with clearly():
-        campaign.reproduce(what, out, quick, seeds, also, scheduler)
+        campaign.reproduce(what, out, quick, seeds, also, noise_of, scheduler)
 
 
 @ebbtide.command(short_help="Draw runs from their Parquet files.")

@@ -4,13 +4,14 @@ import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
 from ebbtide import algorithms, benchmarks
 from ebbtide.errors import EbbtideError
 from ebbtide.experiments import Protocol
+from ebbtide.experiments.protocol import NoiseOf
 
 
 def _listed(kind: str, names: list[str]) -> str:
@@ -23,7 +24,22 @@ Command = Callable[..., Any]
 SEEDS = "Number of runs of each algorithm, with seeds from 0."
 PORT = click.IntRange(0, 65535)
 FOLDER = click.Path(path_type=Path, file_okay=False)
-NAMES = _listed("Benchmarks", benchmarks.names()) + "\n\n" + _listed("Algorithms", algorithms.names())
+NAMES = "\n\n".join(
+    _listed(kind, names)
+    for kind, names in (
+        ("Benchmarks", benchmarks.names()),
+        ("With the extra 'arenas'", list(benchmarks.ARENAS)),
+        ("Algorithms", algorithms.names()),
+    )
+)
+
+
+NOISE_OF = click.option(
+    "--noise-of",
+    type=click.Choice(get_args(NoiseOf)),
+    default=Protocol.noise_of,
+    help="What the noise is a share of: the signal's variance or its standard deviation.",
+)
 
 
 def under_protocol(command: Command) -> Command:
@@ -36,7 +52,8 @@ def under_protocol(command: Command) -> Command:
             help="How compute time is counted: modelled:botorch, modelled:ebbtide, measured, measured:SPEED or wall.",
         ),
         click.option("--evaluation", default=Protocol.evaluation, help="Seconds that one evaluation takes."),
-        click.option("--noise", default=Protocol.noise, help="Noise variance, as a share of the signal's variance."),
+        NOISE_OF,
+        click.option("--noise", default=Protocol.noise, help="Noise, as a share of the signal's."),
         click.option("--duration", default=Protocol.duration, help="Length of the experiment in seconds."),
     ):
         command = option(command)

@@ -53,7 +53,7 @@ def _prepare(out: Path) -> None:
 def _table(benchmark: str, runs: dict[str, list[Run]], protocol: Protocol) -> Table:
     seeds = len(next(iter(runs.values())))
     plural = "" if seeds == 1 else "s"
-    title = f"{benchmark}: {seeds} run{plural} of {protocol.duration:g} s, {protocol.compute}"
+    title = f"{benchmark}: {seeds} run{plural} of {protocol.terms}"
     caption = (
         "Means over the seeds ± standard error. Average regret: over the queries. Over time: of the query in force. "
         "Size: active observations. Response: seconds from ask to query."

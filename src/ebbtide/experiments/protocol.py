@@ -1,11 +1,13 @@
 """The terms on which algorithms are compared (Appendix H.1 of the paper)."""
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 from ebbtide.checks import as_finite, is_whole
 from ebbtide.errors import ConfigurationError
 from ebbtide.experiments.pace import Measured, Modelled, Pace, Wall, pace
+
+NoiseOf = Literal["variance", "deviation"]
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,8 @@ class Protocol:
     duration: float = 600.0  # seconds in which the problem's time sweeps from 0 to 1
     n_initial: int = 15  # random observations before the first query,
     initial_share: float = 1.0 / 40.0  # made in this share of the duration
-    noise: float = 0.05  # variance of the observation noise, as a share of the signal's
+    noise: float = 0.05  # of the observations, as a share of the signal's
+    noise_of: NoiseOf = "variance"  # what is shared: "noise of 5 %" can be read as of the variance or the deviation
     evaluation: float = 0.0  # seconds that the objective takes before its value is known
     compute: str | Modelled | Measured | Wall = "modelled:botorch"  # how compute time passes
 
@@ -33,6 +36,8 @@ class Protocol:
                 f"duration={self.duration!r}, initial_share={self.initial_share!r}: this leaves no time for a query; "
                 "give a duration > 0 and a share < 1"
             )
+        if self.noise_of not in get_args(NoiseOf):
+            raise ConfigurationError(f"noise_of={self.noise_of!r}: choose one of {list(get_args(NoiseOf))}")
         if not (is_whole(self.n_initial) and self.n_initial >= 0):
             raise ConfigurationError(f"n_initial={self.n_initial!r}: give a whole number ≥ 0")
         if not all(callable(getattr(self.pace, method, None)) for method in ("clock", "stopwatch")):
@@ -41,6 +46,19 @@ class Protocol:
     def as_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
         return asdict(self) | {"compute": str(self.compute)}
+
+    def noise_std(self, signal_std: float) -> float:
+        """The deviation of the noise, given the signal's.
+
+        >>> Protocol(noise=0.04).noise_std(10.0), Protocol(noise=0.04, noise_of="deviation").noise_std(10.0)
+        (2.0, 0.4)
+        """
+        return float(signal_std * (self.noise**0.5 if self.noise_of == "variance" else self.noise))
+
+    @property
+    def terms(self) -> str:
+        """For captions: how long, which noise, which pace."""
+        return f"{self.duration:g} s, noise {100.0 * self.noise:g} % of the {self.noise_of}, {self.compute}"
 
     @property
     def pace(self) -> Pace:

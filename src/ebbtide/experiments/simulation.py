@@ -153,7 +153,7 @@ class Simulation:
         self.names = list(problem.space)
         # Keys of four numbers, which differ from every ask's own (seed, k).
         self.initial_rng, self.noise_rng = (np.random.default_rng([seed, 0, 7, stream]) for stream in (1, 2))
-        self.noise_std = float(np.sqrt(protocol.noise) * problem.signal.std())
+        self.noise_std = protocol.noise_std(float(problem.signal.std()))
         self.rows: list[tuple[float, ...]] = []
         self.timescales: list[float] = []
         self.last_asked: Asked | None = None

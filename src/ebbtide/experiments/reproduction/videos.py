@@ -13,7 +13,7 @@ def make(studio: Studio) -> Section:
     frames = 12 if studio.quick else 120
     pictures, counts = [], []
     for name in PROBLEMS:
-        film = animation.record(name, replace(studio.protocol, noise=NOISE), frames)
+        film = animation.record(name, replace(studio.protocol, noise=NOISE, noise_of="variance"), frames)
         gif, *_ = animation.save(film, studio.out / "figures" / f"video-{name}")
         pictures.append(
             (gif, f"{name}: contours are predictions, dots active, crosses removed; the line is the truth.")

@@ -1,0 +1,148 @@
+"""ebbtide and its peers in arenas that others wrote: the same asks at the same moments, the same noise.
+
+    make perf-arenas        (or: python perf/arenas.py --seeds 3 --only peers)
+
+| figure  | what is compared                                                                                     |
+|---------|------------------------------------------------------------------------------------------------------|
+| `peers` | time-weighted regret of `tide` / each other contender, in each arena and over all                    |
+| `grid`  | `tide` on SimBench, told of the load and the sun, the day, the limits, or the cost of moving / untold |
+
+Ratios are paired by seed: geometric means with 95 % intervals, and the p of Wilcoxon's signed-rank test. "best window"
+is the sliding window whose length was the best in hindsight for each seed, "best static" the best setting in
+hindsight among those that never change. GPSampler and Xopt, which take minutes a run, have `--slow-seeds`; the column
+`pairs` says how many seeds both have.
+Runs are kept in out/arenas.csv, and another call goes on with them: remove it when an optimizer changes.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from arenas_contenders import WINDOWS
+from arenas_runs import STATIC, Case, Result, result
+from kept_runs import finished
+from record import add_option, record
+from scipy.stats import wilcoxon
+from world import interval
+
+from ebbtide.gp.arrays import Array
+
+ARENAS = ("gmpb-2d", "gmpb-3d", "gmpb-5d", "deap-moving-peaks", "simbench")
+QUICK = ("tide", "w-dbo", *(f"window {size}" for size in WINDOWS), "CMA-ES", "TPE", STATIC)
+SLOW = ("GPSampler", "Xopt")
+BEST_WINDOW = "best window"
+RIVALS = ("w-dbo", BEST_WINDOW, "CMA-ES", "TPE", "GPSampler", "Xopt", STATIC)
+# What the grid's optimizer is told, the arena, and the measure that is compared with an optimizer that is not told.
+TOLD = (
+    ("context", "simbench", "regret"),
+    ("day", "simbench", "regret"),
+    ("context day", "simbench", "regret"),
+    ("limits", "simbench-limits", "violated"),
+    ("limits", "simbench-limits", "regret"),
+    ("movement", "simbench", "taps"),
+    ("movement", "simbench", "regret"),
+)
+
+
+def cases_of(chosen: argparse.Namespace) -> list[Case]:
+    """Seed by seed, so that whatever is there when it is interrupted can be compared."""
+    cases = []
+    for seed in range(chosen.seeds):
+        if "peers" in chosen.only:
+            names = QUICK + (SLOW if seed < chosen.slow_seeds else ())
+            cases += [Case(arena, name, chosen.asks, seed) for arena in chosen.arenas for name in names]
+        if "grid" in chosen.only:
+            cases += [
+                Case(arena, name, chosen.asks, seed) for told, arena, _ in TOLD for name in ("tide", f"tide: {told}")
+            ]
+    return cases
+
+
+class Runs:
+    """The measures of finished runs."""
+
+    def __init__(self, frame: pd.DataFrame, asks: int, seeds: int) -> None:
+        made = frame.reset_index()
+        self.frame = made[(made["asks"] == asks) & (made["seed"] < seeds)]
+
+    def of(self, arena: str, contender: str, measure: str) -> pd.Series:
+        """By seed, as far as there are runs."""
+        if contender == BEST_WINDOW:
+            windows = [self.of(arena, f"window {size}", measure) for size in WINDOWS]
+            return pd.concat(windows, axis=1, join="inner").min(axis=1)
+        mine = (self.frame["arena"] == arena) & (self.frame["contender"] == contender)
+        return self.frame[mine].set_index("seed")[measure].astype(float)
+
+    def pairs(self, arena: str, above: str, below: str, measure: str) -> tuple[Array, Array]:
+        """Of the seeds that both have."""
+        both = pd.concat([self.of(arena, name, measure) for name in (above, below)], axis=1, join="inner").sort_index()
+        return both.iloc[:, 0].to_numpy(), both.iloc[:, 1].to_numpy()
+
+
+def compared(figure: str, arena: str, rival: str, above: Array, below: Array) -> dict[str, object]:
+    """A line: the geometric mean of the ratios with its interval, p, and both means."""
+    logs = np.log(above / below)
+    half = interval(logs)
+    numbers = {
+        "ratio": np.exp(logs.mean()),
+        "low": np.exp(logs.mean() - half),
+        "high": np.exp(logs.mean() + half),
+        "p": wilcoxon(logs).pvalue if len(logs) > 1 else np.nan,
+        "ours": above.mean(),
+        "theirs": below.mean(),
+    }
+    rounded = {name: float(f"{value:.3g}") for name, value in numbers.items()}
+    return {"figure": figure, "arena": arena, "rival": rival, **rounded, "pairs": len(logs)}
+
+
+def peers(runs: Runs, arenas: Sequence[str]) -> list[dict[str, object]]:
+    rows = []
+    for rival in RIVALS:
+        pairs = {arena: runs.pairs(arena, "tide", rival, "regret") for arena in arenas}
+        met = {arena: pair for arena, pair in pairs.items() if len(pair[0])}
+        rows += [compared("peers", arena, rival, *pair) for arena, pair in met.items()]
+        if len(met) > 1:
+            above, below = (np.concatenate(side) for side in zip(*met.values(), strict=True))
+            rows.append(compared("peers", "all", rival, above, below) | {"ours": "", "theirs": ""})
+    return rows
+
+
+def grid(runs: Runs) -> list[dict[str, object]]:
+    return [
+        compared("grid", arena, f"{told}: {measure}", *runs.pairs(arena, f"tide: {told}", "tide", measure))
+        for told, arena, measure in TOLD
+    ]
+
+
+def options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--slow-seeds", type=int, default=3, help="of GPSampler and Xopt")
+    parser.add_argument("--asks", type=int, default=300)
+    parser.add_argument("--arenas", nargs="*", default=list(ARENAS))
+    parser.add_argument("--only", nargs="*", choices=["peers", "grid"], default=["peers", "grid"])
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--runs", type=Path, default=Path("out/arenas.csv"), help="another call goes on with them")
+    add_option(parser)
+    return parser
+
+
+def main() -> None:
+    chosen = options().parse_args()
+    frame = finished(cases_of(chosen), result, (Case, Result), chosen.runs, chosen.jobs)
+    runs = Runs(frame, chosen.asks, chosen.seeds)
+    rows = peers(runs, chosen.arenas) if "peers" in chosen.only else []
+    rows += grid(runs) if "grid" in chosen.only else []
+    sys.stderr.write("\n")
+    for row in rows:
+        shown = f"{row['ratio']:6} [{row['low']}, {row['high']}]"
+        sys.stdout.write(f"{row['figure']:6} {row['arena']:18} {row['rival']:20} {shown:24} p = {row['p']:6}")
+        sys.stdout.write(f"  {row['ours']} / {row['theirs']}, {row['pairs']} pairs\n")
+    record("arenas", rows, "make perf-arenas")
+
+
+if __name__ == "__main__":
+    main()

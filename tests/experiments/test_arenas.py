@@ -1,0 +1,107 @@
+"""The measurements of `perf/arenas.py`, as far as they need no packages of others: the loop, and what is compared."""
+
+import sys
+from dataclasses import astuple
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ebbtide as eb
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "perf"))
+import arenas
+import arenas_contenders
+import arenas_runs
+import world_runs
+
+PROBLEM = "wlan-worst-user"  # with constraints, as a grid has them
+
+
+def frame(regrets, asks=30):
+    """As the kept runs are, of regrets by arena, contender and seed."""
+    rows = [
+        {"arena": arena, "contender": name, "asks": asks, "seed": seed, "regret": lost, "taps": 1, "violated": 0.0}
+        for (arena, name), losses in regrets.items()
+        for seed, lost in enumerate(losses)
+    ]
+    return pd.DataFrame(rows).set_index(["arena", "contender", "asks", "seed"])
+
+
+def test_all_contenders_are_asked_at_the_same_moments_and_see_the_same_noise(monkeypatch):
+    problem, seen = eb.benchmarks.get("shekel"), []
+
+    class Fixed:
+        def ask(self, t):
+            seen.append(("asked", t))
+            return np.full(3, 5.0)
+
+        def tell(self, x, value, outcomes):
+            seen.append(("told", value))
+
+    monkeypatch.setattr(arenas_runs, "contender", lambda name, problem, seed: Fixed())
+    for name in ("one", "other"):
+        X, violated, _ = arenas_runs.pursued(arenas_runs.Case("shekel", name, 10, 3), problem)
+    assert X.tolist() == [[5.0] * 3] * 10
+    assert violated == 0.0
+    assert seen[:20] == seen[20:]
+    assert [t for word, t in seen[:20] if word == "asked"] == [k / 10 for k in range(10)]
+    noise = [value - problem(X[0], k / 10) for k, value in enumerate(v for word, v in seen[:20] if word == "told")]
+    assert 0.3 < np.std(noise) / problem.noise_std < 2.0
+
+
+@pytest.mark.parametrize("told", ["context day", "limits", "movement"])
+def test_an_optimizer_that_is_told_of_the_world(told):
+    name = {"context day": "driver", "limits": PROBLEM, "movement": "hartmann3"}[told]
+    problem = eb.benchmarks.get(name)
+    one = arenas_contenders.Ebbtide(problem, 0, "tide", told)
+    for k in range(6):
+        x = one.ask(k / 6)
+        one.tell(x, problem(x, k / 6), problem.outcomes(x, k / 6))
+    history = one.optimizer.history
+    assert all(bool(o.context) == ("context" in told) for o in history)
+    assert all(bool(o.constraints) == (told == "limits") for o in history)
+    assert [o.time for o in history] == [arenas_contenders.RUN * k / 6 for k in range(6)]
+
+
+def test_the_best_static_setting_is_at_least_as_good_as_any_that_never_changes():
+    problem = eb.benchmarks.get("hartmann3")
+    settings = np.random.default_rng(0).random((200, 2))
+    times = world_runs.moments()
+    others = [world_runs.regret(problem, x[None], np.zeros(1), times) for x in settings]
+    assert arenas_runs.static_regret(problem) <= min(others) * 1.001
+
+
+def test_what_is_compared_is_paired_by_seed_and_the_best_window_is_that_of_each_seed():
+    windows = {("a", f"window {size}"): [4.0, 9.0, 8.0] for size in arenas_contenders.WINDOWS}
+    ours = {("a", "tide"): [1.0, 2.0, 4.0], ("a", "w-dbo"): [2.0, 4.0]}
+    regrets = ours | windows | {("a", "window 30"): [5.0, 4.0, 9.0]}
+    runs = arenas.Runs(frame(regrets), asks=30, seeds=5)
+    rows = {row["rival"]: row for row in arenas.peers(runs, ["a"])}
+    assert set(rows) == {"w-dbo", arenas.BEST_WINDOW}  # of the others there is no run
+    assert arenas.peers(arenas.Runs(frame(regrets), asks=30, seeds=1), ["a"])[0]["pairs"] == 1
+    assert arenas.peers(arenas.Runs(frame(regrets), asks=60, seeds=3), ["a"]) == []
+    assert rows["w-dbo"]["ratio"] == 0.5
+    assert rows["w-dbo"]["pairs"] == 2
+    assert rows[arenas.BEST_WINDOW]["ratio"] == pytest.approx((1 / 4 * 2 / 4 * 4 / 8) ** (1 / 3), rel=0.01)
+    assert rows[arenas.BEST_WINDOW]["theirs"] == pytest.approx(16 / 3, rel=0.01)
+
+
+def test_over_all_arenas_every_pair_counts_once():
+    regrets = {("a", "tide"): [1.0] * 5, ("a", "TPE"): [2.0] * 5, ("b", "tide"): [10.0] * 5, ("b", "TPE"): [80.0] * 5}
+    (one, other, both) = arenas.peers(arenas.Runs(frame(regrets), asks=30, seeds=5), ["a", "b"])
+    assert (one["ratio"], other["ratio"], both["ratio"]) == (0.5, 0.125, 0.25)
+    assert both["arena"] == "all"
+    assert both["pairs"] == 10
+    assert both["p"] < 0.01
+
+
+def test_runs_come_seed_by_seed_and_slow_peers_have_fewer():
+    chosen = arenas.options().parse_args(["--seeds", "3", "--slow-seeds", "1", "--arenas", "gmpb-2d"])
+    cases = arenas.cases_of(chosen)
+    assert [case.seed for case in cases] == sorted(case.seed for case in cases)
+    assert {case.seed for case in cases if case.contender in arenas.SLOW} == {0}
+    assert {case.contender for case in cases} >= {*arenas.QUICK, *arenas.SLOW, "tide: limits"}
+    assert all(case.contender in arenas_contenders.CONTENDERS or case.contender == arenas_runs.STATIC for case in cases)
+    assert len({astuple(case) for case in cases if case.contender == "TPE"}) == 3
