@@ -153,7 +153,7 @@ clean: ## remove the environments, out, dist and the caches
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --editable '.[dev,demo,cli,experiments,service]'
+	$(BIN)/pip install --quiet --editable '.[dev,demo,cli,experiments,service,postgres]'
 	touch $@
 
 .venv/.docs: .venv/.installed
@@ -185,12 +185,12 @@ clean: ## remove the environments, out, dist and the caches
 
 .venv-minimum/.installed: pyproject.toml constraints/minimum.txt
 	$(PYTHON) -m venv .venv-minimum
-	.venv-minimum/bin/pip install --quiet --constraint constraints/minimum.txt --editable '.[test,demo,cli,experiments,service]'
+	.venv-minimum/bin/pip install --quiet --constraint constraints/minimum.txt --editable '.[test,demo,cli,experiments,service,postgres]'
 	touch $@
 
 .venv-python%/.installed: pyproject.toml
 	$(PY) -m venv $(@D)
-	$(@D)/bin/pip install --quiet --editable '.[test,demo,cli,experiments,service]'
+	$(@D)/bin/pip install --quiet --editable '.[test,demo,cli,experiments,service,postgres]'
 	touch $@
 
 # The default build of torch carries gigabytes of GPU code: the pin comes first.

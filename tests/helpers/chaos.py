@@ -66,7 +66,7 @@ class Nursery:
 
 def nursery(storage: str, port: int) -> None:
     from ebbtide.service import app, serve, workers
-    from ebbtide.study.storage.database import path_of
+    from ebbtide.study.storage.sqlite import path_of
 
     workers.NICENESS = 0  # a worker that yields to the clients would make them wait forever
     app.WORKERS_AFTER_S = 0.5  # most services do not live that long, and starting processes takes time

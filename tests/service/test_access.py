@@ -250,7 +250,7 @@ def test_on_all_addresses_it_is_known_by_addresses_and_by_the_names_allowed(tmp_
 def test_no_answer_shows_where_a_failing_database_is(server):
     before = len(server.log)
     with closing(sqlite3.connect(server.folder / "s.db", isolation_level=None)) as other:
-        other.execute("ALTER TABLE removals RENAME TO hidden")
+        other.execute("ALTER TABLE tells RENAME TO hidden")
         try:
             for method, path in (("GET", "/studies"), ("GET", "/studies/edge"), ("POST", "/studies/edge/ask")):
                 answer = server.call(method, path)  # which looks for the folder in the answer
@@ -258,7 +258,7 @@ def test_no_answer_shows_where_a_failing_database_is(server):
                 assert answer.json["error"]["message"].startswith("the database: ")
                 assert answer.headers["retry-after"] == "1"
         finally:
-            other.execute("ALTER TABLE hidden RENAME TO removals")
+            other.execute("ALTER TABLE hidden RENAME TO tells")
     assert server.call("POST", "/studies/edge/ask").status == 200
     failed = [(level, line["error"]) for level, line in server.lines(before) if line["status"] != "200"]
     assert failed == [("ERROR", "StorageError")] * 3

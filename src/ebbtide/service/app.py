@@ -26,8 +26,7 @@ from ebbtide.service.routes_write import write_routes
 from ebbtide.service.studies import Studies
 from ebbtide.service.tokens import Tokens
 from ebbtide.service.verbs import Verbs
-from ebbtide.study.storage import Storage
-from ebbtide.study.storage.database import path_of
+from ebbtide.study.storage import Storage, place_of
 from ebbtide.version import __version__
 
 WORKERS_AFTER_S = 0.0
@@ -61,12 +60,12 @@ def application(
     app = _app(studies, later, [_once_ready(studies, on_ready), lambda: tokens.watch(studies.read)])
     verbs = Verbs(studies, limits, metrics)
     app.include_router(write_routes(studies, verbs))
-    app.include_router(bulk_routes(verbs, str(path_of(storage))))
+    app.include_router(bulk_routes(verbs, place_of(storage)))
     app.include_router(read_routes(studies, limits, tokens.accepts))
     app.include_router(health_routes(studies))
     app.include_router(_metrics_route(studies, metrics))
     app.include_router(page_routes(studies, "service"))
-    answer_errors(app, str(path_of(storage)))
+    answer_errors(app, place_of(storage))
     _document_token(app)
     guarded = Middleware(
         app,
@@ -87,7 +86,7 @@ def read_only_application(storage: str) -> Recorder:
     app.include_router(read_routes(reader, limits, lambda access: True))
     app.include_router(health_routes(reader))
     app.include_router(page_routes(reader, "file"))
-    answer_errors(app, str(path_of(storage)))
+    answer_errors(app, place_of(storage))
     everybody = Tokens(None).access  # whoever can read the file, which is why tokens in it do not matter
     guarded = Middleware(
         app, access=everybody, hosts=LOOPBACK, any_address=False, limits=limits, refusal=reader.refusal

@@ -124,7 +124,7 @@ class Studies(Reader):
                 )
             self._storage.create(name, definition)
 
-        await self._write(make)
+        await self._write(make, name)
         return await self.study(name)
 
     async def delete(self, name: str) -> None:
@@ -132,7 +132,7 @@ class Studies(Reader):
             self._open.pop(name, None)
             self._storage.delete(name)
 
-        await self._write(remove)
+        await self._write(remove, name)
         self.notifier.announce(name)
 
     # --- verbs --------------------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ class Studies(Reader):
             study.optimizer._catch_up()
             return wire.model(study.optimizer)
 
-        return await self._write(lambda: self._with(name, describe))
+        return await self._write(lambda: self._with(name, describe), name)
 
     async def check(self) -> None:
         if (oldest := self.oldest_wait) > PATIENCE_S:
@@ -263,8 +263,8 @@ class Studies(Reader):
         self.tend()
         self._storage.database.tend()
 
-    async def _write(self, operation: Callable[[], T]) -> T:
-        return await asyncio.wrap_future(self._writer.submit(operation))
+    async def _write(self, operation: Callable[[], T], study: str | None = None) -> T:
+        return await asyncio.wrap_future(self._writer.submit(operation, study))
 
     async def _change(self, name: str, change: Callable[[OpenStudy], T]) -> T:
         return await asyncio.wrap_future(self._submit(name, change))
@@ -278,7 +278,7 @@ class Studies(Reader):
                 )
             return change(study)
 
-        return self._writer.submit(lambda: self._with(name, by_our_clock))
+        return self._writer.submit(lambda: self._with(name, by_our_clock), name)
 
     def _with(self, name: str, use: Callable[[OpenStudy], T]) -> T:
         """An open study is not looked up: its optimizer notices a deletion when it catches up with the log.
