@@ -3,7 +3,6 @@ of it that cuts connections.
 """
 
 import itertools
-import os
 import signal
 import subprocess
 import sys
@@ -21,6 +20,20 @@ sys.path[:0] = [str(EXAMPLES), str(EXAMPLES / "postgresql")]
 import psycopg
 from running import PATIENCE, free_port, scratch, unprivileged
 from start_postgresql import BINARIES, quietly
+
+__all__ = [
+    "BINARIES",
+    "HELD_BY_OTHERS",
+    "PASSWORD",
+    "USER",
+    "Cluster",
+    "Proxy",
+    "cluster",
+    "free_port",
+    "proxy",
+    "scratch",
+    "unprivileged",
+]
 
 USER, PASSWORD = "ebbtide", "s3cret/w0rd@home"
 ENCODED = "s3cret%2Fw0rd%40home"  # as it is in a URL
@@ -111,10 +124,11 @@ def cluster(*options: str) -> Iterator[Cluster]:
 
 
 class Proxy:
-    """A TCP proxy in front of a server. `cut` ends what is open now; `cut_at` cuts a connection which sends this."""
+    """A TCP proxy in front of one server or several. `cut` ends what is open now; `cut_at` cuts whoever sends this."""
 
-    def __init__(self, target: int) -> None:
-        self.target, self._open = target, list[socket]()
+    def __init__(self, *targets: int) -> None:
+        self._targets, self._open = itertools.cycle(targets), list[socket]()
+        self._most = len(targets)
         self.cut_at: bytes | None = None  # once: the server gets it, the client no answer
         self.cuts = 0
         self._lock = threading.Lock()
@@ -137,16 +151,22 @@ class Proxy:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                try:
-                    server = create_connection(("127.0.0.1", self.target), 5.0)
-                except OSError:
+                if (server := self._connected()) is None:
                     _end(client)
                     continue
-                server.settimeout(None)
                 with self._lock:
                     self._open += [client, server]
                 for source, sink in ((client, server), (server, client)):
                     threading.Thread(target=self._pass_on, args=(source, sink, source is client), daemon=True).start()
+
+    def _connected(self) -> socket | None:
+        """To the next of the servers that is there."""
+        for target in itertools.islice(self._targets, self._most):
+            with suppress(OSError):
+                server = create_connection(("127.0.0.1", target), 5.0)
+                server.settimeout(None)
+                return server
+        return None
 
     def _pass_on(self, source: socket, sink: socket, sent_by_client: bool) -> None:
         with suppress(OSError):
@@ -173,14 +193,9 @@ def _end(connection: socket) -> None:
 
 
 @contextmanager
-def proxy(target: int) -> Iterator[Proxy]:
-    made = Proxy(target)
+def proxy(*targets: int) -> Iterator[Proxy]:
+    made = Proxy(*targets)
     try:
         yield made
     finally:
         made.close()
-
-
-def without_postgres() -> str | None:
-    """Why these tests cannot run here; None if they can."""
-    return None if BINARIES and os.name == "posix" else "needs PostgreSQL: make test-postgres"

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
@@ -17,6 +18,7 @@ from ebbtide.service.errors import ERRORS, answer_errors
 from ebbtide.service.figures import Place, Scrapers
 from ebbtide.service.metrics import Metrics
 from ebbtide.service.middleware import LOOPBACK, Limits, Middleware
+from ebbtide.service.news import listen
 from ebbtide.service.reader import Reader
 from ebbtide.service.recorder import Recorder
 from ebbtide.service.routes_bulk import bulk_routes
@@ -57,7 +59,8 @@ def application(
     metrics = Metrics()
     tokens = Tokens(token, studies.tokens())
     later = {WORKERS_AFTER_S: studies.start_workers, VIEWER_AFTER_S: studies.viewer.start}
-    app = _app(studies, later, [_once_ready(studies, on_ready), lambda: tokens.watch(studies.read)])
+    news = partial(listen, storage, studies.notifier)
+    app = _app(studies, later, [_once_ready(studies, on_ready), lambda: tokens.watch(studies.read), news])
     verbs = Verbs(studies, limits, metrics)
     app.include_router(write_routes(studies, verbs))
     app.include_router(bulk_routes(verbs, place_of(storage)))
@@ -82,7 +85,7 @@ def application(
 def read_only_application(storage: str) -> Recorder:
     """The dashboard of the studies in `storage`, for this machine; it can change nothing."""
     reader, limits = Reader(storage), Limits()
-    app = _app(reader, {0.0: reader.viewer.start})
+    app = _app(reader, {0.0: reader.viewer.start}, [partial(listen, storage, reader.notifier)])
     app.include_router(read_routes(reader, limits, lambda access: True))
     app.include_router(health_routes(reader))
     app.include_router(page_routes(reader, "file"))

@@ -52,11 +52,11 @@ class Database(Protocol):
         them at once: in this way, no two processes wait for each other.
         """
 
-    def turn(self, name: str, insist: bool) -> AbstractContextManager[object]:
-        """Around an ask that is worked out in this process, so that no other process overtakes it, if `insist`.
+    def turn(self, name: str) -> AbstractContextManager[object]:
+        """Around an ask, from its plan to its record, that must not be overtaken by those of other processes."""
 
-        Whoever does not insist only lets those pass who do.
-        """
+    def is_taken(self, name: str) -> bool:
+        """Whether another process has taken the next turn of a study, so that others should wait for theirs."""
 
     def announce(self, name: str) -> None:
         """When the transaction has ended, wake those who wait for news of a study."""

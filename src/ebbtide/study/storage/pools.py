@@ -2,6 +2,7 @@
 
 import atexit
 import logging
+import math
 import os
 import threading
 from contextlib import suppress
@@ -15,6 +16,7 @@ from ebbtide.errors import ConfigurationError
 from ebbtide.study.storage.urls import POSTGRESQL, shown
 
 PATIENCE_S = 5.0  # for a connection; a server that was killed is back in a second or two
+REST_S = 1.0  # after somebody has waited in vain, nobody waits
 MOST = 16  # connections of a process: a thread needs one, or two while it insists on an ask
 # A server that has vanished without a word is noticed after about 20 s.
 ALIVE = {"keepalives_idle": 10, "keepalives_interval": 3, "keepalives_count": 3, "tcp_user_timeout": 20_000}
@@ -44,6 +46,7 @@ class Remembering(psycopg.Connection[tuple[Any, ...]]):
     """Remembers why the last connection could not be made, which the pool only logs. Each pool has its own class."""
 
     trouble: BaseException | None = None
+    given_up = -math.inf  # when somebody last had waited in vain
 
     @classmethod
     def connect(cls, *arguments: Any, **named: Any) -> "Remembering":
@@ -52,7 +55,7 @@ class Remembering(psycopg.Connection[tuple[Any, ...]]):
         except psycopg.Error as error:
             cls.trouble = error
             raise
-        cls.trouble = None
+        cls.trouble, cls.given_up = None, -math.inf
         return made
 
 
@@ -103,7 +106,7 @@ def _pool(said: dict[str, Any]) -> ConnectionPool[Any]:
 
 def _close(pool: ConnectionPool[Any]) -> None:
     with suppress(psycopg.Error):
-        pool.close()
+        pool.close(timeout=1.0)
 
 
 POOLS = Pools()

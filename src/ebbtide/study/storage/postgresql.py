@@ -21,15 +21,15 @@ from psycopg_pool import PoolClosed, PoolTimeout
 from ebbtide.errors import StorageError
 from ebbtide.study.storage import schema
 from ebbtide.study.storage.database import Disk, Mode, Values
-from ebbtide.study.storage.pools import PATIENCE_S, POOLS, Connection
+from ebbtide.study.storage.pools import PATIENCE_S, POOLS, REST_S, Connection
 from ebbtide.study.storage.troubles import explained, unreachable
 from ebbtide.study.storage.urls import shown
 
 CHANNEL = "ebbtide"  # of news: the name of the study that has some
-LOCK_S = 30  # for a lock; whoever holds one and does nothing for as long loses the connection, and the lock
-TURN_S = 60  # as long may one ask keep others waiting
-PATIENTLY = "BEGIN; SET LOCAL lock_timeout = '{0}s'; SET LOCAL idle_in_transaction_session_timeout = '{0}s'"
-BEGIN, BEGIN_TURN = PATIENTLY.format(LOCK_S).encode(), PATIENTLY.format(TURN_S).encode()
+LOCK_S, IDLE_S = 10, 5  # for a lock; whoever holds one and does nothing for as long loses the connection and the lock
+TURN_S, TURN_IDLE_S = 10, 30  # the same for a turn, during which a model is worked out
+PATIENTLY = "BEGIN; SET LOCAL lock_timeout = '{}s'; SET LOCAL idle_in_transaction_session_timeout = '{}s'"
+BEGIN, BEGIN_TURN = PATIENTLY.format(LOCK_S, IDLE_S).encode(), PATIENTLY.format(TURN_S, TURN_IDLE_S).encode()
 BEGIN_READING = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 OWN_TABLES = {"studies", "asks", "tells", "removals", "tokens"}
 TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename"
@@ -243,10 +243,16 @@ class PostgresqlDatabase:
                     raise
 
     def _take(self, deadline: float) -> Connection:
+        """While the server is away, one waits for it, and the others learn at once that it is."""
+        made = self._pool.connection_class
         try:
+            if time.monotonic() < made.given_up + REST_S:
+                raise PoolTimeout
             taken: Connection = self._pool.getconn(max(0.1, deadline - time.monotonic()))
         except PoolTimeout:
-            raise unreachable(self._url, self._pool.connection_class.trouble, self._pool.max_size) from None
+            if made.trouble is not None and time.monotonic() > made.given_up + REST_S:
+                made.given_up = time.monotonic()
+            raise unreachable(self._url, made.trouble, self._pool.max_size) from None
         return taken
 
     def _give_back(self, connection: Connection) -> None:
@@ -270,9 +276,9 @@ class PostgresqlDatabase:
         self._locked |= missing
 
     @contextmanager
-    def turn(self, name: str, insist: bool) -> Iterator[None]:
+    def turn(self, name: str) -> Iterator[None]:
         """A lock beside the one for recording, on a connection of its own: nobody who tells waits for it."""
-        if name == self._insisted or not (insist or self._is_taken(name)):
+        if name == self._insisted:
             yield
             return
         with self._clearly():
@@ -288,9 +294,9 @@ class PostgresqlDatabase:
                 connection.rollback()
             self._give_back(connection)
 
-    def _is_taken(self, name: str) -> bool:
-        """Whether somebody insists on the next ask of a study."""
-        return bool(self.row("SELECT NOT pg_try_advisory_xact_lock_shared(?)", (_key("turn", name),))[0])
+    def is_taken(self, name: str) -> bool:
+        query = "SELECT NOT pg_try_advisory_xact_lock_shared(?)"
+        return name != self._insisted and bool(self.row(query, (_key("turn", name),))[0])
 
     def announce(self, name: str) -> None:
         self._news[name] = None

@@ -10,7 +10,7 @@ import sqlite3
 import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -247,8 +247,12 @@ class SqliteDatabase:
     def lock(self, names: Iterable[str]) -> None:
         """There is one writer at a time anyway."""
 
-    def turn(self, name: str, insist: bool) -> AbstractContextManager[object]:
-        return self.transaction() if insist else nullcontext()
+    def turn(self, name: str) -> AbstractContextManager[object]:
+        """Others wait for the end of the transaction."""
+        return self.transaction()
+
+    def is_taken(self, name: str) -> bool:
+        return False
 
     def announce(self, name: str) -> None:
         """Whoever waits for news of a file looks at it now and then."""

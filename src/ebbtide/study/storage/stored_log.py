@@ -4,7 +4,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -69,7 +69,7 @@ class StoredLog:
             yield
 
     def turn(self, insist: bool) -> AbstractContextManager[object]:
-        return self.database.turn(self.name, insist)
+        return self.database.turn(self.name) if insist or self.database.is_taken(self.name) else nullcontext()
 
     # --- writing ------------------------------------------------------------------------------------------
 
