@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from ebbtide import algorithms
-from ebbtide.cli import tokens
+from ebbtide.cli import copying, tokens
 from ebbtide.cli.options import (
     CONTEXT,
     FOLDER,
@@ -33,6 +33,7 @@ def ebbtide() -> None:
 
 
 ebbtide.add_command(tokens.token)
+ebbtide.add_command(copying.copy)
 
 
 @ebbtide.command(epilog=NAMES)
