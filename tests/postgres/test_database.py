@@ -109,6 +109,18 @@ def test_an_older_database_is_upgraded_and_continues(server, url, request):
     assert server.run("SELECT weight FROM tells", name_in(url)) == [(1.0,)]
 
 
+def test_a_process_of_the_older_version_goes_on_after_an_upgrade(url, request):
+    """So that services can be replaced one by one."""
+    with tiny(url) as old:
+        old.tell(old.ask(), 1.0)
+        request.getfixturevalue("next_version")
+        assert Storage.upgrade(url) == (TODAY, TODAY + 1)
+        with eb.Optimizer.open(url, "edge") as new:
+            new.tell(old.ask(), 2.0)
+            old.tell(new.ask(), 3.0)
+            assert [line.value for line in old.history] == [line.value for line in new.history] == [1.0, 2.0, 3.0]
+
+
 @pytest.mark.parametrize(
     "bad", ["CREATE TABLE asks (x integer);", "ALTER TABLE tells ADD y integer; SELECT no_such();"]
 )

@@ -18,6 +18,7 @@ SECRETS = {
     "postgresql://me:s3/cret@host/db": "postgresql://me:***@host/db",
     "postgresql://me:s3@cret@host/db": "postgresql://me:***@host/db",
     "https://me:s3cret@host": "https://me:***@host",
+    "host=h user=me password=s3cret dbname=db": "host=h user=me password=*** dbname=db",
     "postgresql+psycopg://me:s3cret@host/db": "postgresql+psycopg://me:***@host/db",
 }
 PLAIN = ("postgresql://me@host/db", "postgresql:///db", "sqlite:///a:b@c.db", "http://127.0.0.1:8411", "", "x:y@z")

@@ -5,6 +5,7 @@ import logging
 import math
 import os
 import threading
+from collections import deque
 from contextlib import suppress
 from typing import Any
 
@@ -65,6 +66,7 @@ class Pools:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._pools: dict[tuple[int, str], tuple[ConnectionPool[Any], int]] = {}  # by process and URL; users
+        self._left = deque[tuple[int, str]]()  # by users whom nobody has counted yet
 
     def take(self, url: str) -> ConnectionPool[Any]:
         said = options(url)
@@ -72,18 +74,31 @@ class Pools:
         with self._lock:
             pool, users = self._pools.get(key) or (_pool(said), 0)
             self._pools[key] = pool, users + 1
+        self._count_those_who_left()
         return pool
 
     def leave(self, process: int, url: str) -> None:
-        """Nothing, in a process that was forked from the one which has opened it."""
-        if process != os.getpid():
-            return
-        with self._lock:
-            pool, users = self._pools.pop((process, url))
-            if users > 1:
-                self._pools[process, url] = pool, users - 1
-                return
-        _close(pool)
+        """Also called by the garbage collector, at any moment: even in the middle of `take`, by the same thread.
+
+        Nothing, in a process that was forked from the one which has opened it.
+        """
+        if process == os.getpid():
+            self._left.append((process, url))
+            self._count_those_who_left()
+
+    def _count_those_who_left(self) -> None:
+        while self._left and self._lock.acquire(blocking=False):  # otherwise whoever has the lock does it
+            unused = None
+            try:
+                with suppress(IndexError):
+                    key = self._left.popleft()
+                    unused, users = self._pools.pop(key)
+                    if users > 1:
+                        self._pools[key], unused = (unused, users - 1), None
+            finally:
+                self._lock.release()
+            if unused is not None:
+                _close(unused)
 
     def close(self) -> None:
         for (process, _), (pool, _) in self._pools.items():

@@ -228,9 +228,9 @@ class PostgresqlDatabase:
             self._held, self._depth = None, 0
             self._give_back(connection)
 
-    def _begun(self, query: bytes, values: Values = ()) -> tuple[Connection, list[Any]]:
+    def _begun(self, query: bytes, values: Values = (), patience: float | None = None) -> tuple[Connection, list[Any]]:
         """A connection on which this succeeded: one that broke while nobody used it is no reason to fail."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + (PATIENCE_S if patience is None else patience)
         while True:
             connection = self._take(deadline)
             try:
@@ -309,7 +309,7 @@ class PostgresqlDatabase:
         names, self._news = list(self._news), {}
         if names:
             with suppress(StorageError, psycopg.Error):
-                connection, _ = self._begun(NOTIFY, (CHANNEL, names))
+                connection, _ = self._begun(NOTIFY, (CHANNEL, names), patience=0.1)
                 self._give_back(connection)
 
     @contextmanager

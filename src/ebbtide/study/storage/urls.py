@@ -8,7 +8,7 @@ SQLITE = "sqlite:///"
 POSTGRESQL = "postgresql://"
 HIDDEN = "***"
 _USER = re.compile(r"^(\w[\w+.-]*://)([^:@/?#]*):(.*)@")  # up to the last @: a password may have one, by mistake
-_OPTION = re.compile(r"([?&](?:ssl)?password=)[^&]*", re.IGNORECASE)
+_OPTION = re.compile(r"(\b(?:ssl)?password=)[^&\s]*", re.IGNORECASE)
 
 
 def is_postgresql(url: Any) -> bool:
@@ -28,7 +28,7 @@ def shown(url: Any) -> Any:
     >>> shown("postgresql://me:pass/wo@rd@host/db?password=word&sslmode=require")
     'postgresql://me:***@host/db?password=***&sslmode=require'
     """
-    if not isinstance(url, str) or url.startswith(SQLITE) or "://" not in url:
+    if not isinstance(url, str) or url.startswith(SQLITE):
         return url
     return _OPTION.sub(rf"\g<1>{HIDDEN}", _USER.sub(rf"\g<1>\g<2>:{HIDDEN}@", url))
 
