@@ -300,8 +300,10 @@ def test_studies_are_locked_together_or_not_at_all(url):
 
 
 def test_what_was_closed_says_how_to_go_on(url):
-    study = tiny(url)
+    study, other = tiny(url), tiny(url)
     study.close()
+    other.tell({"x": 0.5}, 1.0)  # which uses the same connections
+    other.close()
     with pytest.raises(eb.StorageError, match=r"was closed; open the study again: eb.Optimizer.open"):
         study.tell({"x": 0.5}, 1.0)
 

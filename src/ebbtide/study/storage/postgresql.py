@@ -16,7 +16,7 @@ from hashlib import sha256
 from typing import Any
 
 import psycopg
-from psycopg_pool import PoolClosed, PoolTimeout
+from psycopg_pool import PoolTimeout
 
 from ebbtide.errors import StorageError
 from ebbtide.study.storage import schema
@@ -115,6 +115,7 @@ class PostgresqlDatabase:
     def _upgrade(self, found: int | None) -> None:
         if found == schema.version():  # another process was first
             return
+        schema.check(self.place, found, read_only=False)
         for script in schema.steps_from(schema.MIGRATIONS_OF_POSTGRESQL, found):
             self._connection.execute(script.encode())
         if found is None:
@@ -316,12 +317,10 @@ class PostgresqlDatabase:
     def _clearly(self) -> Iterator[None]:
         if os.getpid() != self._process:
             raise StorageError(f"{self.place} was opened by another process, before a fork; open it again in this one")
+        if self._closed and self._held is None:
+            raise StorageError(f"{self.place} was closed; open the study again: eb.Optimizer.open(storage, name)")
         try:
             yield
-        except PoolClosed as error:
-            raise StorageError(
-                f"{self.place} was closed; open the study again: eb.Optimizer.open(storage, name)"
-            ) from error
         except psycopg.Error as error:
             raise explained(self._url, error) from error
 
