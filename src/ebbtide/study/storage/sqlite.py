@@ -23,6 +23,7 @@ from ebbtide.study.storage.urls import POSTGRESQL, SQLITE, shown
 
 BUSY_S = 30.0
 LOG_BYTES = 8 << 20  # to which the write-ahead log shrinks, if a long reader has made it larger
+TWICE = ("SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_UNIQUE")
 WHY = {
     "SQLITE_FULL": "the disk is full; nothing was recorded: make room and try again",
     "SQLITE_READONLY": "it cannot be written to; check the permissions of the file and of its folder",
@@ -304,7 +305,7 @@ class SqliteDatabase:
                     f"{self.path}: the study was deleted in the meantime; open or create another"
                 ) from error
             undecodable = str(error).startswith("Could not decode to UTF-8")  # by the standard library, not by SQLite
-            if undecodable or reason.startswith("SQLITE_CONSTRAINT"):  # what is recorded follows what is there
+            if undecodable or reason in TWICE:  # what is recorded follows what is there
                 reason = "SQLITE_CORRUPT"
             why = next((text for name, text in WHY.items() if reason.startswith(name)), "SQLite reported an error")
             kind = DamagedError if reason.startswith("SQLITE_CORRUPT") else StorageError
