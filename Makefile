@@ -14,12 +14,14 @@ PERF := .venv-perf/bin
 DEMO := $(if $(wildcard .venv/.installed),.venv,.venv-demo)
 # Two files at a time, in the order of `testpaths`.
 PYTEST := -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+# The tests of the service that depend on its storage: `make test-postgres` runs them with PostgreSQL, too.
+ON_POSTGRES := verbs bulk events list_pages tenants tokens service_conditions spaces metrics limits
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 unexport PYTHONDONTWRITEBYTECODE# the tests start hundreds of processes: none should have to compile the package again
 
 .DEFAULT_GOAL := help
-.PHONY: help demo quick lint format test coverage test-slow test-minimum test-python test-browser test-operations test-integrations \
-  docs dist chaos fuzz hostile perf perf-botorch perf-optuna perf-long perf-field perf-variants perf-inference \
+.PHONY: help demo quick lint format test coverage test-slow test-minimum test-python test-browser test-operations test-postgres test-integrations \
+  docs dist chaos chaos-postgres fuzz hostile perf perf-botorch perf-optuna perf-long perf-field perf-variants perf-inference \
   perf-values perf-caution perf-tracker perf-sparse perf-world perf-arenas perf-pace perf-pace-botorch perf-service perf-throughput perf-worst perf-first-ask perf-resume perf-unread perf-dashboard \
   perf-live test-systems soak clean
 
@@ -63,6 +65,10 @@ test-browser: .venv/.browser ## the dashboard in Chromium; screenshots in out/sc
 test-operations: .venv/.operations ## the systemd units, the alerts and Grafana's dashboard; it installs Debian's systemd and Prometheus
 	$(BIN)/pytest tests/operations
 
+test-postgres: .venv/.postgres ## PostgreSQL as a storage, several services over it, and a short chaos; it installs Debian's PostgreSQL and PgBouncer
+	$(BIN)/pytest tests/postgres
+	$(BIN)/pytest -p helpers.on_postgres -m "not slow and not very_slow" $(ON_POSTGRES:%=tests/service/test_%.py)
+
 test-integrations: .venv-integrations/.installed ## BoTorch, Optuna and the arenas, in an environment of their own
 	.venv-integrations/bin/pytest tests/integrations -W ignore -W error::ebbtide.errors.EbbtideWarning
 
@@ -78,6 +84,9 @@ dist: .venv/.installed .venv-dist/.installed ## build the wheel and the sdist in
 
 chaos: .venv/.installed ## a service killed, its file deleted, moved or replaced, 1,000 times each: is everything confirmed there?
 	$(BIN)/python -W ignore perf/chaos.py --kills 1000 --losses 1000
+
+chaos-postgres: .venv/.postgres ## three services over one PostgreSQL: 300 kills, 20 restarts of the database, lost connections
+	$(BIN)/python -W ignore perf/chaos_postgres.py
 
 fuzz: .venv/.installed ## generated requests, a million unless N=... says otherwise: does the service fail or grow? Goes on if interrupted
 	$(BIN)/python -W ignore perf/fuzz.py --requests $(N)
@@ -165,7 +174,7 @@ clean: ## remove the environments, out, dist and the caches
 
 .venv/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --editable '.[dev,demo,cli,experiments,service]'
+	$(BIN)/pip install --quiet --editable '.[dev,demo,cli,experiments,service,postgres]'
 	touch $@
 
 .venv/.docs: .venv/.installed
@@ -179,6 +188,10 @@ clean: ## remove the environments, out, dist and the caches
 
 .venv/.operations: .venv/.installed
 	command -v systemd-analyze && command -v promtool || (apt-get update && apt-get install --yes --no-install-recommends systemd prometheus)
+	touch $@
+
+.venv/.postgres: .venv/.installed
+	command -v pgbouncer && ls /usr/lib/postgresql/*/bin/initdb || (apt-get update && apt-get install --yes --no-install-recommends postgresql pgbouncer)
 	touch $@
 
 .venv/.systems: .venv/.installed
@@ -197,12 +210,12 @@ clean: ## remove the environments, out, dist and the caches
 
 .venv-minimum/.installed: pyproject.toml constraints/minimum.txt
 	$(PYTHON) -m venv .venv-minimum
-	.venv-minimum/bin/pip install --quiet --constraint constraints/minimum.txt --editable '.[test,demo,cli,experiments,service]'
+	.venv-minimum/bin/pip install --quiet --constraint constraints/minimum.txt --editable '.[test,demo,cli,experiments,service,postgres]'
 	touch $@
 
 .venv-python%/.installed: pyproject.toml
 	$(PY) -m venv $(@D)
-	$(@D)/bin/pip install --quiet --editable '.[test,demo,cli,experiments,service]'
+	$(@D)/bin/pip install --quiet --editable '.[test,demo,cli,experiments,service,postgres]'
 	touch $@
 
 # The default build of torch carries gigabytes of GPU code: the pin comes first.

@@ -93,6 +93,15 @@ def service() -> None:
     quote("{} kills and {} lost files", f"{killed['kills']:,.0f}", f"{killed['losses']:,.0f}")
     quote("{} tells confirmed", f"{killed['tells']:,.0f}")
     quote("not ready after {} s at most", f"{killed['not_ready_s']:.1f}")
+    killed = row("chaos-postgres")
+    quote = on("docs/postgresql.md", "chaos-postgres")
+    quote("{} kills of services and {} of the database", f"{killed['kill']:,.0f}", f"{killed['restart']:,.0f}")
+    quote(
+        "{} connections cut, up to {} of them in the middle of a commit",
+        f"{killed['cut connections']:,.0f}",
+        f"{killed['cut commit']:,.0f}",
+    )
+    quote("{} tells were confirmed", f"{killed['tells']:,.0f}")
     lived = row("hostile")
     quote = on(page, "hostile")
     quote("In {} hostile histories", f"{lived['histories']:,.0f}")

@@ -31,7 +31,7 @@ from ebbtide.study.live import OnFailure
 from ebbtide.study.log import Log, MemoryLog
 from ebbtide.study.movement import Movement
 from ebbtide.study.reads import StudyReads
-from ebbtide.study.storage import SqliteLog, Storage
+from ebbtide.study.storage import Storage, StoredLog, shown
 
 
 class Optimizer(StudyReads, Asking):
@@ -106,7 +106,8 @@ class Optimizer(StudyReads, Asking):
         definition = define(space, direction, algorithm, clock, seed, n_initial, **more)
         if (storage is None) != (name is None):
             raise ConfigurationError(
-                f"storage={storage!r}, name={name!r}: a stored study needs both; for a study in memory, leave both out"
+                f"storage={shown(storage)!r}, name={name!r}: a stored study needs both; for a study in "
+                "memory, leave both out"
             )
         if storage is None or name is None:
             log = MemoryLog(definition.conditions)
@@ -135,7 +136,7 @@ class Optimizer(StudyReads, Asking):
 
     def _resume(
         self,
-        log: SqliteLog,
+        log: StoredLog,
         clock: Clock | None,
         algorithm: Algorithm | None,
         callbacks: Iterable[Callable[[Event], object]],

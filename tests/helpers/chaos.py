@@ -25,10 +25,10 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import ebbtide as eb
 
@@ -42,9 +42,12 @@ TELLER = "library"  # the study of the second process
 class Nursery:
     """A process without threads, which forks the services."""
 
-    def __init__(self, storage: str, port: int) -> None:
-        command = [sys.executable, __file__, "--nursery", storage, str(port)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    def __init__(self, storage: str, port: int, log: Path) -> None:
+        command = [sys.executable, "-W", "ignore", __file__, "--nursery", str(port), str(log)]
+        environment = os.environ | {"EBBTIDE_STORAGE": storage}  # a URL may have a password
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
 
     def _order(self, order: str) -> None:
         assert self.process.stdin is not None
@@ -64,9 +67,12 @@ class Nursery:
         self.process.communicate()  # closes its input, which ends it
 
 
-def nursery(storage: str, port: int) -> None:
+def nursery(storage: str, port: int, log: str) -> None:
     from ebbtide.service import app, serve, workers
-    from ebbtide.study.storage.database import path_of
+    from ebbtide.study.storage.urls import is_postgresql
+
+    if is_postgresql(storage):
+        import ebbtide.study.storage.postgresql  # noqa: F401 - before the fork
 
     workers.NICENESS = 0  # a worker that yields to the clients would make them wait forever
     app.WORKERS_AFTER_S = 0.5  # most services do not live that long, and starting processes takes time
@@ -78,14 +84,23 @@ def nursery(storage: str, port: int) -> None:
             if child == 0:
                 os.dup2(os.open(os.devnull, os.O_RDWR), 0)
                 os.dup2(os.open(os.devnull, os.O_RDWR), 1)
-                os.dup2(os.open(f"{path_of(storage)}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
-                serve(storage, port=port, processes=1)
-                os._exit(0)
+                os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
+                _supervised(lambda: serve(storage, port=port, processes=1))
         else:
             os.kill(child, signal.SIGKILL)
             _, status = os.waitpid(child, 0)
             assert os.WIFSIGNALED(status), "it had ended by itself"
         print("done", flush=True)
+
+
+def _supervised(serve: Callable[[], None]) -> NoReturn:
+    """As a service manager does it: one that starts while its database is away ends, and is started again."""
+    while True:
+        try:
+            serve()
+            os._exit(0)
+        except eb.StorageError:
+            time.sleep(0.1)
 
 
 class Caller(threading.Thread):
@@ -133,8 +148,10 @@ class Teller(threading.Thread):
 
     def __init__(self, storage: str) -> None:
         super().__init__()
-        command = [sys.executable, __file__, "--teller", storage]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        command, environment = [sys.executable, __file__, "--teller"], os.environ | {"EBBTIDE_STORAGE": storage}
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
         self.told: dict[str, float] = {}
         self.spans: list[tuple[float, float]] = []
         self.refused = 0
@@ -260,7 +277,7 @@ def unleash(folder: Path, kills: int, losses: int = 0, seed: int = 0, progress: 
     port = _free_port()
     url = f"http://127.0.0.1:{port}"
     rng, stop, long = random.Random(seed), threading.Event(), threading.Event()
-    home = Nursery(f"sqlite:///{path}", port)
+    home = Nursery(f"sqlite:///{path}", port, folder / "chaos.db.log")
     home.start()
     client = eb.Client(url, patience=120.0)
     for number in range(STUDIES):
@@ -364,14 +381,14 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--losses", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--teller", metavar="STORAGE", help=argparse.SUPPRESS)
-    parser.add_argument("--nursery", nargs=2, metavar=("STORAGE", "PORT"), help=argparse.SUPPRESS)
+    parser.add_argument("--teller", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--nursery", nargs=2, metavar=("PORT", "LOG"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.nursery:
-        nursery(options.nursery[0], int(options.nursery[1]))
+        nursery(os.environ["EBBTIDE_STORAGE"], int(options.nursery[0]), options.nursery[1])
         return
     if options.teller:
-        teller(options.teller)
+        teller(os.environ["EBBTIDE_STORAGE"])
         return
     with tempfile.TemporaryDirectory() as folder:
         print(json.dumps(unleash(Path(folder), options.kills, options.losses, options.seed, progress=True)))

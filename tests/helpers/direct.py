@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
 
 import pytest
-from helpers.serving import PATIENCE_S, Answer
+from helpers.serving import PATIENCE_S, Answer, storage_of
 
 from ebbtide import service
 from ebbtide.service import app, studies
@@ -107,7 +107,7 @@ def running(path: str | Path, **options: Any) -> Iterator[Direct]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(studies, "Workers", ThreadWorkers)
         patch.setattr(app, "VIEWER_AFTER_S", 3600.0)
-        application = service.application(f"sqlite:///{path}", **options)
+        application = service.application(storage_of(path), **options)
 
     async def begin() -> tuple[asyncio.Task[None], asyncio.Queue[Message]]:
         said, heard = asyncio.Queue[Message](), asyncio.Queue[Message]()

@@ -1,7 +1,7 @@
 """A disk that fails or loses power: a VFS below SQLite, made with APSW.
 
 APSW has its own SQLite. `Connection` implements the part of sqlite3.Connection that ebbtide.study.storage uses, with
-the same errors. So `ebbtide.study.storage.database.connect` can be replaced with `Disk.connect`, and everything above
+the same errors. So `ebbtide.study.storage.sqlite.connect` can be replaced with `Disk.connect`, and everything above
 it is real.
 
 A disk keeps a list of everything that was done to it. `Disk.fail` makes one of the next writes, syncs and truncations
@@ -140,7 +140,7 @@ class File(apsw.VFSFile):
 
 
 class Connection:
-    """The part of sqlite3.Connection that ebbtide.study.storage.database uses."""
+    """The part of sqlite3.Connection that ebbtide.study.storage.sqlite uses."""
 
     def __init__(self, disk: Disk, path: str | Path, mode: Mode) -> None:
         self.disk = disk

@@ -3,7 +3,7 @@
 Tests keep all cores busy, and a worker that yields to everything else would make each of them wait for it.
 
 Environment variables shorten what a test would have to wait for, and lower the limits of the system: WORKERS_AFTER_S,
-WRITE_S, and SOFT_FILES and HARD_FILES for descriptors.
+WRITE_S, POLL_S, and SOFT_FILES and HARD_FILES for descriptors.
 """
 
 import os
@@ -21,10 +21,11 @@ def limit_files() -> None:
 if __name__ == "__main__":  # not in the workers and the viewer, which import this file but need none of it
     from ebbtide import service
     from ebbtide.cli import main
-    from ebbtide.service import app, health, protocol, viewer, workers
+    from ebbtide.service import app, events, health, protocol, viewer, workers
 
     if {"SOFT_FILES", "HARD_FILES"} & os.environ.keys():
         limit_files()
+    events.POLL_S = float(os.environ.get("POLL_S", events.POLL_S))
     protocol.WRITE_S = float(os.environ.get("WRITE_S", protocol.WRITE_S))
     workers.NICENESS = viewer.NICENESS = 0
     app.VIEWER_AFTER_S = 3600.0  # the viewer's process starts with the first view

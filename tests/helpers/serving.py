@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
@@ -22,6 +23,7 @@ import ebbtide
 
 TOKEN = "correct-horse-battery-staple"
 PATIENCE_S = 60.0  # for an answer; no test waits that long unless something is broken
+POSTGRES = "POSTGRES_OF_THE_TESTS"  # the URL of a server
 LAUNCHER = Path(__file__).with_name("launcher.py")
 STARTED = re.compile(r"at http://\S+:(\d+)\s")
 LINE = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4} ([A-Z]+) ebbtide\.service (.*)$", re.MULTILINE)
@@ -154,15 +156,17 @@ def served(
     env: dict[str, str] | None = None,
     token: str | None = None,
     dashboard: bool = False,
+    storage: str | None = None,
 ) -> Iterator[Server]:
-    """A server of the studies in tmp_path/s.db, which is always ended. The token goes by the environment.
+    """A server of the studies in tmp_path/s.db, or in `storage`, which is always ended. Secrets go by the environment.
 
     With `dashboard`, it is an `ebbtide dashboard`.
     """
     arguments = ["dashboard", str(tmp_path / "s.db"), "--port", "0"]
-    arguments = [sys.executable, str(LAUNCHER), *arguments] if dashboard else command(tmp_path, *options)
+    arguments = [sys.executable, str(LAUNCHER), *arguments] if dashboard else command(*options)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("EBBTIDE_")}
     environment |= {"PYTHONWARNINGS": "error::ResourceWarning"} | (env or {})
+    environment |= {"EBBTIDE_STORAGE": storage or storage_of(tmp_path)}
     environment |= {} if token is None else {"EBBTIDE_TOKEN": token}
     log_path = tmp_path / "log.txt"
     with log_path.open("ab") as log:
@@ -183,10 +187,23 @@ def served(
     assert token is None or token not in server.log
 
 
-def command(tmp_path: Path, *options: str) -> list[str]:
-    """The command line that serves tmp_path/s.db, at any port that is free."""
-    storage = f"sqlite:///{tmp_path}/s.db"
-    return [sys.executable, str(LAUNCHER), "serve", "--storage", storage, "--port", "0", *options]
+def command(*options: str) -> list[str]:
+    """The command line that serves EBBTIDE_STORAGE, at any port that is free."""
+    return [sys.executable, str(LAUNCHER), "serve", "--port", "0", *options]
+
+
+def storage_of(place: str | Path) -> str:
+    """A file, or s.db in a folder; with helpers.on_postgres, it is a database instead."""
+    path = Path(place) if str(place).endswith(".db") else Path(place) / "s.db"
+    if POSTGRES not in os.environ:
+        return f"sqlite:///{path}"
+    import psycopg
+
+    name = f"t{sha256(str(path).encode()).hexdigest()[:16]}"
+    with psycopg.connect(os.environ[POSTGRES], autocommit=True) as connection:
+        if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,)).fetchone() is None:
+            connection.execute(f"CREATE DATABASE {name}".encode())
+    return f"{os.environ[POSTGRES].rpartition('/')[0]}/{name}"
 
 
 def pairs(text: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from helpers.direct import Direct, ThreadWorkers, running
-from helpers.serving import Answer
+from helpers.serving import Answer, storage_of
 
 from ebbtide.service import viewer
 from ebbtide.study.storage import Storage
@@ -21,12 +21,12 @@ DISCONNECT_S = 0.2  # after which a client leaves that follows events
 
 def make(path: Path, scopes: Any, prefix: str, name: str = "somebody") -> str:
     """A token, stored in a file that exists."""
-    with closing(Storage.of(f"sqlite:///{path}")) as storage:
+    with closing(Storage.of(storage_of(path))) as storage:
         return create(storage.database, name, scopes, prefix)[0]
 
 
 def take_back(path: Path, token: str) -> None:
-    with closing(Storage.of(f"sqlite:///{path}")) as storage:
+    with closing(Storage.of(storage_of(path))) as storage:
         revoke(storage.database, token.split("_")[1])
 
 

@@ -17,7 +17,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 TARGETS = set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, flags=re.MULTILINE))
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-USERS = ("demo", "cli", "experiments", "service")  # extras that `make test-minimum` installs
+USERS = ("demo", "cli", "experiments", "service", "postgres")  # extras that `make test-minimum` installs
 
 
 def requirements(*extras):

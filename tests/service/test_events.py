@@ -6,7 +6,7 @@ from contextlib import closing
 from itertools import islice
 
 import pytest
-from helpers.serving import read_chunk
+from helpers.serving import read_chunk, storage_of
 
 import ebbtide as eb
 
@@ -94,7 +94,7 @@ def test_events_come_as_they_happen_and_none_is_missed(server, client):
         for _ in range(2):
             study.tell(study.ask(), 1.0)
         study.tell({"x": 0.1}, 2.0)
-        with closing(eb.Optimizer.open(f"sqlite:///{server.folder}/s.db", "followed")) as other:  # another process
+        with closing(eb.Optimizer.open(storage_of(server.folder), "followed")) as other:  # another process
             other.tell({"x": 0.2}, 3.0)
         events = following.result()
     assert [event["event"] for event in events] == ["asked", "told", "asked", "told", "told", "told"]

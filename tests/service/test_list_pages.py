@@ -6,8 +6,10 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 from helpers.direct import running
+from helpers.serving import storage_of
 
 import ebbtide as eb
+from ebbtide.study.storage import Storage
 
 SPACE = {"x": {"type": "float", "low": 0.0, "high": 1.0}}
 
@@ -27,10 +29,9 @@ def create(direct, path, names):
     """One through the service, and copies of it."""
     first, *others = names
     assert direct.call("POST", "/studies", {"name": first, "space": SPACE, "algorithm": "random"}).status == 201
-    with closing(sqlite3.connect(path)) as other:
+    with closing(Storage.of(storage_of(path))) as other:
         copy = "INSERT INTO studies (name, created, definition) SELECT ?, created, definition FROM studies LIMIT 1"
-        other.executemany(copy, [(name,) for name in others])
-        other.commit()
+        other.database.run_many(copy, [(name,) for name in others])
 
 
 def pages(direct, limit):

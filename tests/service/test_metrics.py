@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from helpers.direct import running
+from helpers.serving import storage_of
 from prometheus_client.parser import text_string_to_metric_families
 
 import ebbtide as eb
@@ -55,7 +56,7 @@ def measure(direct, name, times, value=lambda x: x, **also):
 
 
 def opened(path, name):
-    return closing(eb.Optimizer.open(f"sqlite:///{path}", name))
+    return closing(eb.Optimizer.open(storage_of(path), name))
 
 
 def test_a_study_with_a_model_has_its_timescale(direct, path):
@@ -98,7 +99,7 @@ def test_what_a_study_does_not_have_is_left_out(direct):
 
 def test_a_study_by_another_clock_has_no_seconds(direct, path):
     clock = eb.ManualClock()
-    with closing(eb.Optimizer({"x": eb.Float(0, 1)}, storage=f"sqlite:///{path}", name="manual", clock=clock)) as opt:
+    with closing(eb.Optimizer({"x": eb.Float(0, 1)}, storage=storage_of(path), name="manual", clock=clock)) as opt:
         for _ in range(14):
             opt.tell(opt.ask(), 1.0)
     found = scraped(direct)

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from helpers.serving import read_chunk
+from helpers.serving import read_chunk, storage_of
 
 import ebbtide as eb
 from ebbtide.study.storage import Storage
@@ -65,7 +65,7 @@ def test_context_and_constraints_come_back(study, server):
     assert (first.context, first.constraints, first.filled) == ({"load": 2500, "backend": "a"}, {"p99_ms": 60.0}, ())
     assert (second.constraints, second.filled) == ({"hits": 0.95}, ("backend",))
     assert study.violations == eb.Violations(1 / 2, 2, 0.1, {"p99_ms": 1 / 2, "hits": 0.0})
-    library = Storage.of(f"sqlite:///{server.folder}/s.db", read_only=True)
+    library = Storage.of(storage_of(server.folder), read_only=True)
     assert library.log(study.name).history() == [first, second]
     library.close()
     many = study.ask(2, context=MEASURED)

@@ -3,7 +3,7 @@
 import pytest
 from helpers.direct import running
 
-from ebbtide.study.storage import database
+from ebbtide.study.storage import sqlite
 
 SPACE = {"x": {"type": "float", "low": 0.0, "high": 1.0}}
 
@@ -11,14 +11,14 @@ SPACE = {"x": {"type": "float", "low": 0.0, "high": 1.0}}
 @pytest.fixture
 def statements(monkeypatch):
     """Every SQL statement that any connection runs."""
-    connect, statements = database.connect, []
+    connect, statements = sqlite.connect, []
 
     def traced(path, read_only):
         connection = connect(path, read_only)
         connection.set_trace_callback(statements.append)
         return connection
 
-    monkeypatch.setattr(database, "connect", traced)
+    monkeypatch.setattr(sqlite, "connect", traced)
     return statements
 
 

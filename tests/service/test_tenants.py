@@ -9,6 +9,7 @@ from contextlib import closing
 from functools import partial
 
 import pytest
+from helpers.serving import storage_of
 from helpers.tenants import ADMIN, SPACE, Team, everything, make, shared
 
 from ebbtide.errors import ServiceError
@@ -32,7 +33,7 @@ PUBLIC = {"/", "/view/{name}", "/static/{name}"}
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     path = tmp_path_factory.mktemp("tenants") / "s.db"
-    Storage.of(f"sqlite:///{path}", create=True).close()
+    Storage.of(storage_of(path), create=True).close()
     return path
 
 
@@ -49,9 +50,8 @@ def direct(path, tokens):
             assert both.create(name).status == 201
             assert both.create(f"{name}-broken").status == 201
             tell(both, name, 3)
-        with closing(sqlite3.connect(path)) as other:
-            other.execute("UPDATE studies SET definition = 'nonsense' WHERE name LIKE '%-broken'")
-            other.commit()
+        with closing(Storage.of(storage_of(path))) as other:
+            other.database.run("UPDATE studies SET definition = 'nonsense' WHERE name LIKE '%-broken'")
         yield direct
 
 

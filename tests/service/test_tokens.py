@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from helpers.serving import served
+from helpers.serving import served, storage_of
 from helpers.tenants import ADMIN, SPACE, Team, everything, make, shared, take_back
 
 import ebbtide as eb
@@ -49,7 +49,7 @@ ROUTES = [  # with the scopes that allow it, beside admin
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     path = tmp_path_factory.mktemp("tokens") / "s.db"
-    Storage.of(f"sqlite:///{path}", create=True).close()
+    Storage.of(storage_of(path), create=True).close()
     return path
 
 
@@ -175,7 +175,7 @@ def test_while_tokens_cannot_be_read_their_holders_are_refused(direct, made, pat
 
 
 def test_a_look_that_takes_too_long_counts_as_one_that_failed(path, made, monkeypatch):
-    with closing(Storage.of(f"sqlite:///{path}", read_only=True)) as storage:
+    with closing(Storage.of(storage_of(path), read_only=True)) as storage:
         known = tokens.Tokens(ADMIN, stored(storage.database))
     header = f"Bearer {made['read',]}"
     assert known.access(header).prefix == "team-a."
@@ -198,7 +198,7 @@ def test_a_look_that_takes_too_long_counts_as_one_that_failed(path, made, monkey
 
 
 def test_the_dashboard_of_a_file_is_for_whoever_can_read_the_file(tmp_path):
-    with closing(eb.Optimizer({"x": eb.Float(0, 1)}, storage=f"sqlite:///{tmp_path}/s.db", name="edge")):
+    with closing(eb.Optimizer({"x": eb.Float(0, 1)}, storage=storage_of(tmp_path), name="edge")):
         pass
     everything(tmp_path / "s.db", "team-a.*")
     with served(tmp_path, dashboard=True) as server:
@@ -210,7 +210,7 @@ def test_the_dashboard_of_a_file_is_for_whoever_can_read_the_file(tmp_path):
 
 def test_a_token_is_in_no_file_no_log_no_answer_and_no_list_of_processes(tmp_path):
     with served(tmp_path, "--access-log", token=ADMIN) as server:
-        storage = ("--storage", f"sqlite:///{tmp_path}/s.db")
+        storage = ("--storage", storage_of(tmp_path))
         arguments = ("token", "create", *storage, "--name", "a", "--scope", "admin", "--prefix", "team-a.*")
         token = CliRunner().invoke(ebbtide, arguments).stdout.strip()
         bearer = f"Bearer {token}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.serving import TOKEN
+from helpers.serving import TOKEN, storage_of
 from prometheus_client.parser import text_string_to_metric_families
 
 import ebbtide as eb
@@ -238,7 +238,7 @@ def test_prometheus_can_read_the_metrics(study, server):
 
 
 def test_what_another_process_told_is_known_to_the_next_ask(study, server):
-    other = eb.Optimizer.open(f"sqlite:///{server.folder}/s.db", study.name)
+    other = eb.Optimizer.open(storage_of(server.folder), study.name)
     for x in np.linspace(0.0, 1.0, 12):
         other.tell({"x": float(x), "k": 2, "c": "a"}, measured({"x": x, "k": 2, "c": "a"}))
     assert study.state()["told"] == 12
@@ -250,7 +250,7 @@ def test_what_another_process_told_is_known_to_the_next_ask(study, server):
 @pytest.mark.parametrize("verb", ["ask", "tell", "recommend", "state"])
 def test_a_study_that_another_process_deleted_and_created_again_is_the_new_one(study, server, verb):
     study.tell(study.ask(), 1.0)
-    with closing(Storage.of(f"sqlite:///{server.folder}/s.db")) as storage:
+    with closing(Storage.of(storage_of(server.folder))) as storage:
         definition = eb.Optimizer.open(storage, study.name).definition
         storage.delete(study.name)
         if verb != "tell":
@@ -272,7 +272,7 @@ def test_a_study_that_another_process_deleted_and_created_again_is_the_new_one(s
 
 
 def test_a_study_by_another_clock_is_left_to_its_program(server, client):
-    opt = eb.Optimizer(SPACE, clock=eb.ManualClock(), storage=f"sqlite:///{server.folder}/s.db", name="simulated")
+    opt = eb.Optimizer(SPACE, clock=eb.ManualClock(), storage=storage_of(server.folder), name="simulated")
     opt.tell({"x": 0.5, "k": 1, "c": "a"}, 1.0)
     opt.close()
     study = client.study("simulated")

@@ -24,8 +24,9 @@ def writer(tmp_path):
 
 def _held(writer):
     """Keep the writer busy, so that what is submitted meanwhile is one batch."""
-    release = threading.Event()
-    busy = writer.submit(release.wait)
+    started, release = threading.Event(), threading.Event()
+    busy = writer.submit(lambda: started.set() or release.wait())
+    assert started.wait(60)
     return busy, release
 
 

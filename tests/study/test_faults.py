@@ -16,7 +16,7 @@ from helpers.studies import contents
 import ebbtide as eb
 from ebbtide.clock import wait_until
 from ebbtide.study import asks
-from ebbtide.study.storage import database
+from ebbtide.study.storage import sqlite
 
 SPACE = {"x": eb.Float(0.0, 1.0), "n": eb.Int(1, 9)}
 # Cheap, and it forgets, so that asks also write removals.
@@ -109,7 +109,7 @@ def counted(folder, pages, begun=False):
     disk = Disk(folder, pages)
     disk.folder.mkdir()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(database, "connect", disk.connect)
+        patch.setattr(sqlite, "connect", disk.connect)
         Run(disk).go((None, "EIO", False), begun)
     return disk.counted
 
@@ -133,7 +133,7 @@ def test_a_write_that_fails_is_reported_and_leaves_no_trace(error, lasting, page
         disk.folder.mkdir()
         run = Run(disk)
         with monkeypatch.context() as patch:
-            patch.setattr(database, "connect", disk.connect)
+            patch.setattr(sqlite, "connect", disk.connect)
             known = run.go((at, error, lasting), begun)
         must_be_heard = any(to_be_heard for _, to_be_heard in disk.struck)
         assert disk.struck, at
@@ -177,7 +177,7 @@ def recorded(folder, monkeypatch, synchronous=None, restored=False):
     if restored:
         restore_backup(disk)
     with monkeypatch.context() as patch:
-        patch.setattr(database, "connect", disk.connect)
+        patch.setattr(sqlite, "connect", disk.connect)
         opt = study(folder)
         acknowledged = [len(disk.done)]
         for step in range(3 * STEPS):
@@ -276,7 +276,7 @@ def test_a_process_that_dies_after_a_failure_leaves_what_was_acknowledged(folder
         disk.fail(at, "EIO", True)
         done, steps = [], -1
         with monkeypatch.context() as patch:
-            patch.setattr(database, "connect", disk.connect)
+            patch.setattr(sqlite, "connect", disk.connect)
             try:
                 opt = study(disk.folder)
                 for step in range(3 * STEPS):

@@ -36,6 +36,7 @@ from ebbtide.gp.posterior import Posterior
 from ebbtide.records import Observation
 from ebbtide.study.active import REMEMBERED_ASKS
 from ebbtide.study.storage import Storage
+from ebbtide.study.storage.sqlite import SqliteDatabase
 
 # --- a study continues as if nothing had happened ---------------------------------------------------------------------
 
@@ -380,6 +381,7 @@ def test_a_summary_does_not_look_at_every_line(tmp_path):
     """The service makes one for each stream that begins, and all of them for each list."""
     path, taken = tmp_path / "a.db", []
     opt, storage = tiny(path), Storage.of(url(path))
+    assert isinstance(storage.database, SqliteDatabase)
     storage.database._connection.set_progress_handler(lambda: steps.update(["ten"]), 10)
     for lines in (10, 300):
         for _ in range(lines):

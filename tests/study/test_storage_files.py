@@ -111,7 +111,7 @@ def test_an_unknown_study_is_an_error_that_lists_the_others(tmp_path):
         eb.Optimizer.open(url(tmp_path / "s.db"), "three")
 
 
-BAD_URLS = ["", "s.db", "sqlite://s.db", "sqlite:/s.db", "postgresql:///s", "SQLITE:///s.db", "sqlite:///"]
+BAD_URLS = ["", "s.db", "sqlite://s.db", "sqlite:/s.db", "mysql:///s", "SQLITE:///s.db", "sqlite:///"]
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ import ebbtide as eb
 from ebbtide.clock import wait_until
 from ebbtide.study.active import REMEMBERED_ASKS
 from ebbtide.study.asks import RACES
-from ebbtide.study.storage import Storage, database
+from ebbtide.study.storage import Storage, sqlite
 
 # --- several at once --------------------------------------------------------------------------------------------------
 
@@ -140,7 +140,7 @@ def test_three_processes_that_ask_and_tell_at_once(tmp_path):
         assert log.recomputed(k) == log.recorded(k)
 
 
-class Contested(database.Database):
+class Contested(sqlite.SqliteDatabase):
     """A file to which another connection tries to write whenever this one does."""
 
     tried: tuple[str, ...] = ()
@@ -165,7 +165,7 @@ def test_no_other_process_can_write_while_something_is_recorded(tmp_path):
         tiny(tmp_path / "s.db").close()  # afterwards anyone can
 
 
-class Overtaken(database.Database):
+class Overtaken(sqlite.SqliteDatabase):
     """A file in which another process creates the tables just when this one checks whether there are any."""
 
     overtaking: tuple[eb.Optimizer, ...] = ()
@@ -233,7 +233,7 @@ def test_an_ask_that_is_always_overtaken_gets_its_turn(tmp_path):
 
 
 def test_a_writer_that_waits_too_long_gets_an_error_and_readers_do_not_wait(tmp_path, monkeypatch):
-    monkeypatch.setattr(database, "BUSY_S", 0.05)
+    monkeypatch.setattr(sqlite, "BUSY_S", 0.05)
     storage = Storage.of(url(tmp_path / "s.db"), create=True)
     with closing(tiny(storage=storage, name="edge")) as one, closing(tiny(tmp_path / "s.db")) as other:
         one.tell({"x": 0.5}, 1.0)

@@ -8,7 +8,7 @@ import pytest
 from helpers.direct import running
 from helpers.studies import tiny
 
-from ebbtide.study.storage.database import LOG_BYTES
+from ebbtide.study.storage.sqlite import LOG_BYTES
 
 PARAMS = {"x": 0.5}
 PATIENCE_S = 120.0
@@ -33,7 +33,7 @@ def grow(path, tell):
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
     """A limit that is reached sooner."""
-    monkeypatch.setattr("ebbtide.study.storage.database.LOG_BYTES", 1 << 18)
+    monkeypatch.setattr("ebbtide.study.storage.sqlite.LOG_BYTES", 1 << 18)
     monkeypatch.setattr(f"{__name__}.LOG_BYTES", 1 << 18)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from ebbtide import algorithms
-from ebbtide.cli import tokens
+from ebbtide.cli import copying, tokens
 from ebbtide.cli.options import (
     CONTEXT,
     FOLDER,
@@ -21,6 +21,7 @@ from ebbtide.cli.options import (
     clearly,
     defining,
     under_protocol,
+    unseen,
 )
 from ebbtide.experiments import Protocol
 from ebbtide.experiments.protocol import NoiseOf
@@ -34,6 +35,7 @@ def ebbtide() -> None:
 
 
 ebbtide.add_command(tokens.token)
+ebbtide.add_command(copying.copy)
 
 
 @ebbtide.command(epilog=NAMES)
@@ -170,8 +172,10 @@ def plot(files: tuple[Path, ...]) -> None:
     required=True,
     envvar="EBBTIDE_STORAGE",
     show_envvar=True,
-    metavar="sqlite:///FILE",
-    help="Database of the studies; created if there is none.",
+    metavar="URL",
+    callback=unseen,
+    help="Database of the studies, sqlite:///FILE or postgresql://USER@HOST/DATABASE; a file or tables that are "
+    "missing are created.",
 )
 @click.option("--host", default="127.0.0.1", help="Address to listen on; for other machines a token is needed.")
 @click.option("--port", default=8411, type=PORT, help="Port to listen on; 0 chooses a free one.")
@@ -201,11 +205,11 @@ def serve(
 
 
 @ebbtide.command(short_help="Look at stored studies in a browser.")
-@click.argument("file")
+@click.argument("file", callback=unseen)
 @click.option("--port", default=8412, type=PORT, help="Port to listen on; 0 chooses a free one.")
 def dashboard(file: str, port: int) -> None:
-    """Show the studies in FILE (such as tuner.db) to a browser on this machine. The file is only read; what other
-    programs record in it appears as it happens.
+    """Show the studies in FILE (such as tuner.db, or postgresql://USER@HOST/DATABASE) to a browser on this machine. The
+    database is only read; what other programs record in it appears as it happens.
     """
     from ebbtide.cli import service
 
@@ -214,13 +218,15 @@ def dashboard(file: str, port: int) -> None:
 
 
 @ebbtide.command(short_help="Write a stored study as one HTML file.")
-@click.argument("file")
+@click.argument("file", callback=unseen)
 @click.option("--name", help="Name of the study; needed if the file holds several.")
 @click.option(
     "--out", default=Path("report.html"), type=click.Path(path_type=Path, dir_okay=False), help="File to write."
 )
 def report(file: str, name: str | None, out: Path) -> None:
-    """Write the charts of a study in FILE (such as tuner.db) into one HTML page that opens without a service."""
+    """Write the charts of a study in FILE (such as tuner.db, or postgresql://USER@HOST/DATABASE) into one HTML page
+    that opens without a service.
+    """
     from ebbtide.cli import service
 
     with clearly():
@@ -228,11 +234,12 @@ def report(file: str, name: str | None, out: Path) -> None:
 
 
 @ebbtide.command(short_help="Bring a database to this version of ebbtide.")
-@click.argument("file")
+@click.argument("file", callback=unseen)
 @click.option("--no-copy", is_flag=True, help="Do not keep a copy of the old file.")
 def upgrade(file: str, no_copy: bool) -> None:
-    """Upgrade the tables in FILE (such as tuner.db) to this version of ebbtide, as opening it to write to would do. The
-    old file is kept beside it.
+    """Upgrade the tables in FILE (such as tuner.db, or postgresql://USER@HOST/DATABASE) to this version of ebbtide, as
+    opening it to write to would do. An old file is kept beside the new one; of an old database of PostgreSQL, make a
+    backup first.
     """
     from ebbtide.cli import service
 

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 import click
+from click.core import ParameterSource
 
 from ebbtide import algorithms, benchmarks
 from ebbtide.errors import EbbtideError
 from ebbtide.experiments import Protocol
 from ebbtide.experiments.protocol import NoiseOf
+from ebbtide.study.storage.urls import has_password, shown
 
 
 def _listed(kind: str, names: list[str]) -> str:
@@ -82,13 +84,26 @@ def clearly() -> Iterator[None]:
 
 # --- studies --------------------------------------------------------------------------------------------------
 
+
+def unseen(context: click.Context, parameter: click.Parameter, given: str) -> str:
+    """A storage whose URL has no password that other users of the machine could see in a list of processes."""
+    said_here = context.get_parameter_source(str(parameter.name)) is ParameterSource.COMMANDLINE
+    if said_here and has_password(given):
+        raise click.UsageError(
+            f"{shown(given)}: other users of this machine can see a password on the command line; keep it in "
+            "~/.pgpass, in the variable PGPASSWORD, or, with the whole URL, in EBBTIDE_STORAGE"
+        )
+    return given
+
+
 STORAGE = click.option(
     "--storage",
     required=True,
     envvar="EBBTIDE_STORAGE",
     show_envvar=True,
     metavar="URL",
-    help="Where the study is: sqlite:///FILE, or http://HOST:PORT of a service.",
+    callback=unseen,
+    help="Where the study is: sqlite:///FILE, postgresql://USER@HOST/DATABASE, or http://HOST:PORT of a service.",
 )
 NAME = click.option("--name", required=True, metavar="NAME", help="Name of the study.")
 TOKEN = click.option(

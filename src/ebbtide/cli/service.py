@@ -9,7 +9,7 @@ import click
 from ebbtide.cli.requirements import need
 from ebbtide.errors import ConfigurationError, EbbtideWarning, StorageError
 from ebbtide.study.storage import Storage
-from ebbtide.study.storage.database import PREFIX
+from ebbtide.study.storage.urls import SQLITE, is_postgresql, shown
 
 
 def serve(
@@ -42,10 +42,10 @@ def report(file: str, name: str | None, out: Path) -> None:
     from ebbtide.dashboard import report
 
     url = _url(file)
-    if out.exists() and out.samefile(url.removeprefix(PREFIX)):
+    if not is_postgresql(url) and out.exists() and out.samefile(url.removeprefix(SQLITE)):
         raise ConfigurationError(f"--out {out} is the database itself; choose another file")
     storage = Storage.of(url, read_only=True)
-    report.write(storage, _only(storage.names(), file) if name is None else name, out)
+    report.write(storage, _only(storage.names(), shown(file)) if name is None else name, out)
     click.echo(f"wrote {out} ({out.stat().st_size / 1e6:.1f} MB)")
 
 
@@ -56,15 +56,17 @@ def upgrade(file: str, copy: bool) -> None:
     for notice in notices:
         click.echo(notice.message)
     if not notices:
-        click.echo(f"{file} has schema version {after}" + ("" if before == after else f" now; it had {before}"))
+        click.echo(f"{shown(file)} has schema version {after}" + ("" if before == after else f" now; it had {before}"))
 
 
 def _url(file: str) -> str:
     """The file may be given as a path, or as the URL that other commands take."""
-    url = file if file.startswith(PREFIX) else f"{PREFIX}{file}"
-    if not Path(url.removeprefix(PREFIX)).is_file():
+    if is_postgresql(file):
+        return file
+    url = file if file.startswith(SQLITE) else f"{SQLITE}{file}"
+    if not Path(url.removeprefix(SQLITE)).is_file():
         raise StorageError(
-            f"{url.removeprefix(PREFIX)} does not exist, or is not a file: give the database of the studies, "
+            f"{url.removeprefix(SQLITE)} does not exist, or is not a file: give the database of the studies, "
             "such as tuner.db"
         )
     return url

@@ -1,11 +1,11 @@
-"""`ebbtide token`: who may use a service, besides whoever has EBBTIDE_TOKEN. It changes the database's file."""
+"""`ebbtide token`: who may use a service, besides whoever has EBBTIDE_TOKEN. It changes the database."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 import click
 
-from ebbtide.cli.options import clearly
+from ebbtide.cli.options import clearly, unseen
 from ebbtide.study.storage import Database, Storage
 from ebbtide.study.storage import tokens as stored
 from ebbtide.study.storage.tokens import SCOPES, Token
@@ -16,7 +16,8 @@ FILE = click.option(
     envvar="EBBTIDE_STORAGE",
     show_envvar=True,
     metavar="URL",
-    help="Database of the service: sqlite:///FILE. The service may be running.",
+    callback=unseen,
+    help="Database of the service: sqlite:///FILE or postgresql://USER@HOST/DATABASE. The service may be running.",
 )
 
 

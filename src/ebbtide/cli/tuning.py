@@ -23,7 +23,8 @@ from ebbtide.errors import ConfigurationError, ContextWarning
 from ebbtide.optimizer import Optimizer
 from ebbtide.space import Space
 from ebbtide.study.conditions import Conditions
-from ebbtide.study.storage.database import path_of
+from ebbtide.study.storage.sqlite import path_of
+from ebbtide.study.storage.urls import is_postgresql, shown
 from ebbtide.tuning import Claims, Status
 
 MARGIN = 10.0  # seconds in which a finished evaluation has been told
@@ -148,15 +149,15 @@ def around_of(study: Optimizer | RemoteStudy, measure: ContextSource | None) -> 
 
 
 def claims_of(storage: str, name: str) -> Claims | None:
-    """Beside the file of the study; for a study of a service, where this user's programs keep their state, if any."""
-    if not is_service(storage):
+    """Beside the file of the study; for one elsewhere, where this user's programs keep their state, if any."""
+    if not is_service(storage) and not is_postgresql(storage):
         path = path_of(storage).resolve()
         return Claims(path.parent, f"{path.name}-tune-", name)
     try:
         state = Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state").expanduser()
     except RuntimeError:  # a user without a home
         return None
-    return Claims(state / "ebbtide", "tune-", f"{storage.rstrip('/')} {name}")
+    return Claims(state / "ebbtide", "tune-", f"{shown(storage).rstrip('/')} {name}")
 
 
 @contextmanager

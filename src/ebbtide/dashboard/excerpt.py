@@ -12,7 +12,7 @@ from ebbtide.errors import ConfigurationError
 from ebbtide.gp.arrays import Rows
 from ebbtide.records import Observation
 from ebbtide.study.log import Ask
-from ebbtide.study.storage import SqliteLog, Summary
+from ebbtide.study.storage import StoredLog, Summary
 
 LENGTHS = (250, 1000, 5000)  # numbers of observations to choose from, besides all
 POINTS = 500  # observations in a figure, and as many again that are active
@@ -31,7 +31,7 @@ class Excerpt:
     removed: list[int]  # and how many were removed since the ask before it
 
     @classmethod
-    def of(cls, log: SqliteLog, summary: Summary, last: int | None, active: Iterable[int]) -> "Excerpt":
+    def of(cls, log: StoredLog, summary: Summary, last: int | None, active: Iterable[int]) -> "Excerpt":
         """The `last` observations (None: all), with those of the lines `active` that are among them."""
         first, first_ask = _beginning(log, summary, last)
         lines = thinned(first, summary.told, POINTS)
@@ -48,7 +48,7 @@ class Excerpt:
         return cls(lines, observations, asks, (told - failed - removed).tolist(), between.tolist())
 
 
-def _removed(log: SqliteLog, asks: list[int], first: int, stride: int) -> Rows:
+def _removed(log: StoredLog, asks: list[int], first: int, stride: int) -> Rows:
     """How many were removed by each ask shown and by those since the one before; every `stride`-th ask is shown."""
     removed = np.zeros(len(asks), dtype=int)
     for block, number in log.removals_by_blocks(first, stride):
@@ -56,7 +56,7 @@ def _removed(log: SqliteLog, asks: list[int], first: int, stride: int) -> Rows:
     return removed
 
 
-def _beginning(log: SqliteLog, summary: Summary, last: int | None) -> tuple[int, int]:
+def _beginning(log: StoredLog, summary: Summary, last: int | None) -> tuple[int, int]:
     """The first line and the first ask of the excerpt."""
     if last is not None and last < 1:
         raise ConfigurationError(f"last={last}: give a number of observations ≥ 1, or leave it out for all")

@@ -15,7 +15,7 @@ from ebbtide.study.active import Checkpoint
 from ebbtide.study.definition import Definition
 from ebbtide.study.engine import Engine
 from ebbtide.study.log import Ask
-from ebbtide.study.storage import SqliteLog
+from ebbtide.study.storage import StoredLog
 
 QUIET_S = 60.0  # a study counts as silent after this long without news,
 QUIET_INTERVALS = 20  # and after this many of the usual intervals between its observations
@@ -25,7 +25,7 @@ REMEMBERED = 4096  # past recommendations, which never change
 class FollowedStudy:
     """Raises SnapshotError if the algorithm has parts of the user's own, which a database cannot hold."""
 
-    def __init__(self, log: SqliteLog) -> None:
+    def __init__(self, log: StoredLog) -> None:
         self.log = log
         self.engine = Engine(Definition.from_json(log.definition))
         log.restore(self.engine)

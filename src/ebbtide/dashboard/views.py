@@ -23,7 +23,7 @@ from ebbtide.study.gain import AROUND, COMPARED, gain
 from ebbtide.study.limits import AtLeast, AtMost
 from ebbtide.study.reads import cycles_of
 from ebbtide.study.state import State
-from ebbtide.study.storage import SqliteLog, Storage, Summary
+from ebbtide.study.storage import Storage, StoredLog, Summary
 
 AHEAD = 0.06  # how far a figure looks ahead, as a share of the time shown
 MAX_MODELLED = 2000  # active observations; a model of more would take too long to draw
@@ -193,7 +193,7 @@ def _columns(fitted: Sequence[float | tuple[float, ...] | None]) -> list[list[fl
     return [short(part) for part in zip(*(row or (None,) * width for row in rows), strict=True)]
 
 
-def _gain(log: SqliteLog, summary: Summary) -> dict[str, Any] | None:
+def _gain(log: StoredLog, summary: Summary) -> dict[str, Any] | None:
     """The gain over the baseline; None while there is too little to compare."""
     found = gain(log.baseline_and_holds(COMPARED, AROUND), summary.definition["direction"])
     return None if found is None else asdict(found) | {"relative": found.relative}

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
@@ -17,6 +18,7 @@ from ebbtide.service.errors import ERRORS, answer_errors
 from ebbtide.service.figures import Place, Scrapers
 from ebbtide.service.metrics import Metrics
 from ebbtide.service.middleware import LOOPBACK, Limits, Middleware
+from ebbtide.service.news import listen
 from ebbtide.service.reader import Reader
 from ebbtide.service.recorder import Recorder
 from ebbtide.service.routes_bulk import bulk_routes
@@ -27,8 +29,7 @@ from ebbtide.service.shortcut import Shortcut
 from ebbtide.service.studies import Studies
 from ebbtide.service.tokens import Tokens
 from ebbtide.service.verbs import Verbs
-from ebbtide.study.storage import Storage
-from ebbtide.study.storage.database import path_of
+from ebbtide.study.storage import Storage, place_of
 from ebbtide.version import __version__
 
 WORKERS_AFTER_S = 0.0
@@ -59,18 +60,19 @@ def application(
     metrics = Metrics()
     tokens = Tokens(token, studies.tokens())
     later = {WORKERS_AFTER_S: studies.start_workers, VIEWER_AFTER_S: studies.viewer.start}
-    app = _app(studies, later, [_once_ready(studies, on_ready), lambda: tokens.watch(studies.read)])
+    news = partial(listen, storage, studies.notifier)
+    app = _app(studies, later, [_once_ready(studies, on_ready), lambda: tokens.watch(studies.read), news])
     verbs = Verbs(studies, limits, metrics)
     app.include_router(writing := write_routes(studies, verbs))
-    app.include_router(bulk_routes(verbs, str(path_of(storage))))
+    app.include_router(bulk_routes(verbs, place_of(storage)))
     app.include_router(read_routes(studies, limits, tokens.accepts))
     app.include_router(health_routes(studies))
     app.include_router(_metrics_route(studies, metrics))
     app.include_router(page_routes(studies, "service"))
-    answer_errors(app, str(path_of(storage)))
+    answer_errors(app, place_of(storage))
     _document_token(app)
     guarded = Middleware(
-        Shortcut(app, verbs, writing.routes, str(path_of(storage))),
+        Shortcut(app, verbs, writing.routes, place_of(storage)),
         access=tokens.access,
         hosts=hosts,
         any_address=any_address,
@@ -84,11 +86,11 @@ def application(
 def read_only_application(storage: str) -> Recorder:
     """The dashboard of the studies in `storage`, for this machine; it can change nothing."""
     reader, limits = Reader(storage), Limits()
-    app = _app(reader, {0.0: reader.viewer.start})
+    app = _app(reader, {0.0: reader.viewer.start}, [partial(listen, storage, reader.notifier)])
     app.include_router(read_routes(reader, limits, lambda access: True))
     app.include_router(health_routes(reader))
     app.include_router(page_routes(reader, "file"))
-    answer_errors(app, str(path_of(storage)))
+    answer_errors(app, place_of(storage))
     everybody = Tokens(None).access  # whoever can read the file, which is why tokens in it do not matter
     guarded = Middleware(
         app, access=everybody, hosts=LOOPBACK, any_address=False, limits=limits, refusal=reader.refusal

@@ -26,6 +26,7 @@ from ebbtide.service import schemas
 from ebbtide.service.access import Access, access_of, unknown
 from ebbtide.service.middleware import Message
 from ebbtide.service.problems import STUDY, Problem
+from ebbtide.study.storage.urls import is_postgresql
 
 EVERYWHERE = {
     400: "the request cannot be read",
@@ -121,6 +122,8 @@ def explained(error: Exception, name: str | None, access: Access, path: str) -> 
     message = str(error)
     if message.startswith(path):
         message = "the database" + message.removeprefix(path)
+        if is_postgresql(path):  # the rest are the words of libpq, which say where it is; the log has them
+            message = message.partition(" (")[0]
     if not access.sees_all:
         if isinstance(error, UnknownStudyError):
             message = str(unknown(name or ""))

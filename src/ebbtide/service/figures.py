@@ -1,13 +1,13 @@
 """What a scrape shows of the studies: read from the log, for few of them, and without computing a model."""
 
-import shutil
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
 from ebbtide.errors import DamagedError
 from ebbtide.study.gain import AROUND, COMPARED, Gain, gain
-from ebbtide.study.storage import Database, SqliteLog, Storage, Summary
+from ebbtide.study.storage import Database, Storage, StoredLog, Summary
+from ebbtide.study.storage.database import Disk
 
 SHOWN = 200  # studies with figures of their own: those that were told something last
 MAX_SCRAPERS = 100
@@ -41,16 +41,12 @@ class Scrape:
 class Place:
     """Where the database is."""
 
-    log_size: int  # of its write-ahead log, in bytes
-    disk: tuple[int, int] | None  # bytes in all, and free for this process; None if the folder is gone
+    log_size: int | None  # of its write-ahead log, in bytes
+    disk: Disk | None
 
     @classmethod
     def of(cls, database: Database) -> "Place":
-        try:
-            disk = shutil.disk_usage(database.path.absolute().parent)
-        except OSError:
-            return cls(database.log_size, None)
-        return cls(database.log_size, (disk.total, disk.free))
+        return cls(database.log_size, database.disk)
 
 
 class Scraper:
@@ -71,7 +67,7 @@ class Scraper:
             ]
             return Scrape(storage.count(self.prefix), shown, len(damaged))
 
-    def _update_gains(self, studies: Iterable[tuple[SqliteLog, Summary]]) -> None:
+    def _update_gains(self, studies: Iterable[tuple[StoredLog, Summary]]) -> None:
         """The oldest first, and no more than a scrape may compute."""
         compared = {log.study: (log, summary) for log, summary in studies if summary.definition["baseline"] is not None}
         self._gains = {study: known for study, known in self._gains.items() if study in compared}
@@ -97,7 +93,7 @@ class Scrapers:
         return scraper
 
 
-def _timescale(log: SqliteLog, summary: Summary) -> float | None:
+def _timescale(log: StoredLog, summary: Summary) -> float | None:
     if _in_seconds(summary):
         with suppress(DamagedError):  # its counts are shown all the same
             for ask in log.asks_since(summary.asked - 1, limit=1):
@@ -105,7 +101,7 @@ def _timescale(log: SqliteLog, summary: Summary) -> float | None:
     return None
 
 
-def _gain(log: SqliteLog, summary: Summary) -> Gain | None:
+def _gain(log: StoredLog, summary: Summary) -> Gain | None:
     with suppress(DamagedError):
         return gain(log.baseline_and_holds(COMPARED, AROUND), summary.definition["direction"])
     return None

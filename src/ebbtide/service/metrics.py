@@ -79,12 +79,12 @@ class _Place:
         self.place = place
 
     def collect(self) -> Iterator[Metric]:
-        about = "Size of the database's write-ahead log, which long readers keep from shrinking."
-        yield GaugeMetricFamily("ebbtide_write_ahead_log_bytes", about, value=self.place.log_size)
-        if self.place.disk is not None:
-            size, free = self.place.disk
-            yield GaugeMetricFamily("ebbtide_disk_bytes", "Size of the disk that holds the database.", value=size)
-            yield GaugeMetricFamily("ebbtide_disk_free_bytes", "Bytes of it that are free.", value=free)
+        if self.place.log_size is not None:
+            about = "Size of the database's write-ahead log, which long readers keep from shrinking."
+            yield GaugeMetricFamily("ebbtide_write_ahead_log_bytes", about, value=self.place.log_size)
+        if (disk := self.place.disk) is not None:
+            yield GaugeMetricFamily("ebbtide_disk_bytes", "Size of the disk that holds the database.", value=disk.size)
+            yield GaugeMetricFamily("ebbtide_disk_free_bytes", "Bytes of it that are free.", value=disk.free)
 
 
 class _Studies:

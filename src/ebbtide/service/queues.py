@@ -51,6 +51,10 @@ class Notifier:
         if (event := self._events.pop(name, None)) is not None:
             event.set()
 
+    def announce_all(self) -> None:
+        for name in list(self._events):
+            self.announce(name)
+
     async def wait(self, name: str, seconds: float) -> None:
         """Until there is news, but no longer than this."""
         event = self._events.setdefault(name, asyncio.Event())

@@ -23,6 +23,7 @@ from ebbtide.service.logs import TO_STDERR, line, logger
 from ebbtide.service.middleware import LOOPBACK, Limits
 from ebbtide.service.protocol import protocol
 from ebbtide.service.recorder import Recorder
+from ebbtide.study.storage import shown
 from ebbtide.version import __version__
 
 IDLE_S = 75  # for which a connection without a request stays open
@@ -60,12 +61,12 @@ def serve(
             processes=processes or max(2, (os.cpu_count() or 2) - 1),
             limits=limits,
             access_log=access_log,
-            on_ready=lambda: _say(f"ebbtide serves {storage} at {address}  (Ctrl-C stops it)"),
+            on_ready=lambda: _say(f"ebbtide serves {shown(storage)} at {address}  (Ctrl-C stops it)"),
         )
         sys.setswitchinterval(SWITCH_S)
         gc.collect()
         gc.freeze()  # what is here now stays; scanning it again would take as long as many tells
-        about = {"storage": storage, "address": address, "token": "yes" if token else "no"} | asdict(limits)
+        about = {"storage": shown(storage), "address": address, "token": "yes" if token else "no"} | asdict(limits)
         _run(app, listener, limits, about)
 
 
@@ -75,7 +76,7 @@ def show(storage: str, *, port: int = 0) -> None:
         app = read_only_application(storage)
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"
         _say(f"Look at {address}  (Ctrl-C stops it)")
-        _run(app, listener, Limits(), {"storage": storage, "address": address})
+        _run(app, listener, Limits(), {"storage": shown(storage), "address": address})
 
 
 def _say(sentence: str) -> None:

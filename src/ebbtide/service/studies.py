@@ -2,7 +2,8 @@
 
 ask:  writer (plan) → worker (step) → writer (commit)          tell:  writer
 
-After a few asks of other processes that came first, the writer keeps them waiting: writer (plan → worker → commit).
+After a few asks of other processes that came first, the writer keeps them waiting: writer (plan → worker → commit). In
+PostgreSQL, only their asks of the same study wait, for a turn.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ import os
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -33,6 +34,7 @@ from ebbtide.service.health import PATIENCE_S, Probe
 from ebbtide.service.middleware import Limits
 from ebbtide.service.queues import AskQueues
 from ebbtide.service.reader import Reader
+from ebbtide.service.turns import Turns
 from ebbtide.service.worker import Worker, compute_recommendation, compute_step, packed
 from ebbtide.service.workers import Workers
 from ebbtide.service.writer import Writer
@@ -40,6 +42,7 @@ from ebbtide.study.asks import Plan, name_pending
 from ebbtide.study.definition import Definition
 from ebbtide.study.storage import Storage
 from ebbtide.study.storage.tokens import Token, stored
+from ebbtide.study.storage.urls import is_postgresql
 
 T = TypeVar("T")
 MAX_DEFINITION = 1 << 16  # characters: it is in every list of studies, and its names are in every observation
@@ -65,6 +68,7 @@ class Studies(Reader):
         self._writer = Writer(self._storage.database, self._undone, self._tend)
         self._workers = Workers(processes, workers.NICENESS)
         self._queues = AskQueues()
+        self._turns = Turns(url) if is_postgresql(url) else None  # in a file, whoever records keeps all others waiting
         self.probes += [
             Probe("the writing thread", lambda: self._write(self._storage.database.touch)),
             Probe("the worker processes", lambda: self._workers.do(HEALTH, 0, os.getpid)),
@@ -95,6 +99,8 @@ class Studies(Reader):
         self._workers.close()
         self._writer.close()
         super().close()
+        if self._turns is not None:
+            self._turns.close()
         self._storage.close()
 
     # --- studies ------------------------------------------------------------------------------------------
@@ -124,7 +130,7 @@ class Studies(Reader):
                 )
             self._storage.create(name, definition)
 
-        await self._write(make)
+        await self._write(make, name)
         return await self.study(name)
 
     async def delete(self, name: str) -> None:
@@ -132,7 +138,7 @@ class Studies(Reader):
             self._open.pop(name, None)
             self._storage.delete(name)
 
-        await self._write(remove)
+        await self._write(remove, name)
         self.notifier.announce(name)
 
     # --- verbs --------------------------------------------------------------------------------------------
@@ -155,7 +161,7 @@ class Studies(Reader):
         async with self._queues.of(name):
             trial, lost = None, 0
             while trial is None:  # another process may have asked meanwhile
-                ask = self._ask if lost < RACES else self._ask_alone
+                ask = self._ask if lost < RACES else self._ask_alone if self._turns is None else self._ask_in_turn
                 trial = await ask(name, lease, context)
                 lost += 1
         self.notifier.announce(name)
@@ -169,8 +175,14 @@ class Studies(Reader):
             return False
         return True
 
-    async def _ask(self, name: str, lease: float | None, context: Mapping[str, Any] | None) -> Trial | None:
-        def plan(study: OpenStudy) -> tuple[int, Plan, bytes]:
+    async def _ask(
+        self, name: str, lease: float | None, context: Mapping[str, Any] | None, insisting: bool = False
+    ) -> Trial | None:
+        """None if another process has asked meanwhile, or insists on being the next who does."""
+
+        def plan(study: OpenStudy) -> tuple[int, Plan, bytes] | None:
+            if not insisting and self._storage.database.is_taken(name):
+                return None
             plan = self._plan(name, study, context)
             return study.number, plan, packed(study.optimizer.news(name, whole=whole), plan)
 
@@ -181,10 +193,17 @@ class Studies(Reader):
 
         step, whole = None, False
         while step is None:
-            number, planned, work = await self._change(name, plan)
+            if (found := await self._change(name, plan)) is None:
+                return None
+            number, planned, work = found
             step = await self._workers.do(name, len(planned.engine.active), compute_step, work)
             whole = True  # if the worker does not know what the news build on
         return await self._change(name, commit)
+
+    async def _ask_in_turn(self, name: str, lease: float | None, context: Mapping[str, Any] | None) -> Trial | None:
+        """Other replicas wait with their asks of this study, and with nothing else."""
+        async with self._turns.of(name) if self._turns is not None else nullcontext():
+            return await self._ask(name, lease, context, insisting=True)
 
     async def _ask_alone(self, name: str, lease: float | None, context: Mapping[str, Any] | None) -> Trial | None:
         """In one transaction, so that other processes wait. The worker is chosen first: nobody waits for that."""
@@ -250,7 +269,7 @@ class Studies(Reader):
             study.optimizer._catch_up()
             return wire.model(study.optimizer)
 
-        return await self._write(lambda: self._with(name, describe))
+        return await self._write(lambda: self._with(name, describe), name)
 
     async def check(self) -> None:
         if (oldest := self.oldest_wait) > PATIENCE_S:
@@ -271,8 +290,8 @@ class Studies(Reader):
         self.tend()
         self._storage.database.tend()
 
-    async def _write(self, operation: Callable[[], T]) -> T:
-        return await asyncio.wrap_future(self._writer.submit(operation))
+    async def _write(self, operation: Callable[[], T], study: str | None = None) -> T:
+        return await asyncio.wrap_future(self._writer.submit(operation, study))
 
     async def _change(self, name: str, change: Callable[[OpenStudy], T]) -> T:
         return await asyncio.wrap_future(self._submit(name, change))
@@ -286,7 +305,7 @@ class Studies(Reader):
                 )
             return change(study)
 
-        return self._writer.submit(lambda: self._with(name, by_our_clock))
+        return self._writer.submit(lambda: self._with(name, by_our_clock), name)
 
     def _with(self, name: str, use: Callable[[OpenStudy], T]) -> T:
         """An open study is not looked up: its optimizer notices a deletion when it catches up with the log.

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ebbtide.errors import DamagedError, StorageError
 from ebbtide.study.storage import Database
@@ -19,7 +19,12 @@ IDLE_S = 1.0  # without work, after which `idle` is called, and again
 RECENT_S = 10.0  # for which a batch that was not committed is remembered, unless a later one is
 
 Operation = Callable[[], Any]
-Entry = tuple[Operation, "Future[Any]"]
+
+
+class Entry(NamedTuple):
+    operation: Operation
+    future: "Future[Any]"
+    study: str | None  # the one that it may change, by name
 
 
 class Writer:
@@ -34,10 +39,13 @@ class Writer:
         self._thread = threading.Thread(target=self._work, name="writer", daemon=True)
         self._thread.start()
 
-    def submit(self, operation: Callable[[], T]) -> "Future[T]":
-        """Run an operation in the writing thread; done when its transaction is on the disk."""
+    def submit(self, operation: Callable[[], T], study: str | None = None) -> "Future[T]":
+        """Run an operation in the writing thread; done when its transaction is on the disk.
+
+        It may change no other study than this one, which no other process changes meanwhile.
+        """
         future: Future[T] = Future()
-        self._queue.put((operation, future))
+        self._queue.put(Entry(operation, future, study))
         return future
 
     @property
@@ -76,19 +84,20 @@ class Writer:
                     self._idle()
 
     def _commit(self, batch: list[Entry]) -> None:
-        batch = [entry for entry in batch if entry[1].set_running_or_notify_cancel()]  # unless it was cancelled
+        batch = [entry for entry in batch if entry.future.set_running_or_notify_cancel()]  # unless it was cancelled
         outcomes: list[Callable[[Future[Any]], None]] = []
         try:
             with self.database.transaction():
-                outcomes = [_outcome(operation) for operation, _ in batch]
-            if any(operation != self.database.touch for operation, _ in batch):
+                self.database.lock({entry.study for entry in batch if entry.study is not None})
+                outcomes = [_outcome(entry.operation) for entry in batch]
+            if any(entry.operation != self.database.touch for entry in batch):
                 self._failure = None
         except Exception as error:
             self._failure = time.monotonic(), error
             self._undone()
             outcomes = [_failing(error)] * len(batch)
-        for (_, future), settle in zip(batch, outcomes, strict=True):
-            settle(future)
+        for entry, settle in zip(batch, outcomes, strict=True):
+            settle(entry.future)
 
 
 def _outcome(operation: Operation) -> Callable[["Future[Any]"], None]:

@@ -6,7 +6,6 @@ Of several asks at once all succeed, or all are called off.
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +19,7 @@ from ebbtide.study.engine import Engine
 from ebbtide.study.log import Ask, Log
 from ebbtide.study.step import Step
 
-RACES = 3  # how often other processes may overtake an ask before it locks them out
+RACES = 3  # how often other processes may overtake an ask before it insists on being the next
 WARNS = 3  # functions up from where a warning is raised is who called `Optimizer.ask`
 
 
@@ -74,7 +73,7 @@ class Asking:
     def _ask(self, until: float, lease: float | None, context: Mapping[str, Any] | None = None) -> Trial:
         lost = 0
         while True:
-            with nullcontext() if lost < RACES else self._log.transaction():
+            with self._log.turn(insist=lost >= RACES):
                 plan = self._plan(until, context)
                 if lost == 0:
                     plan.context.warn(WARNS)

@@ -42,6 +42,9 @@ class Log(Protocol):
     def transaction(self) -> AbstractContextManager[object]:
         """Record everything inside, or nothing; no other process records anything meanwhile."""
 
+    def turn(self, insist: bool) -> AbstractContextManager[object]:
+        """Around an ask from its plan to its record: no other process overtakes it, if `insist`."""
+
     def record_ask(self, ask: Ask) -> None: ...
 
     def record_tell(self, observation: Observation, reading: float, line: int, asks: int) -> None:
@@ -96,6 +99,9 @@ class MemoryLog:
         self.turns: tuple[Turn, ...] = ()  # since the anchor of the model
 
     def transaction(self) -> AbstractContextManager[object]:
+        return nullcontext()
+
+    def turn(self, insist: bool) -> AbstractContextManager[object]:
         return nullcontext()
 
     def record_ask(self, ask: Ask) -> None:

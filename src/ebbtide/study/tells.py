@@ -154,7 +154,7 @@ def finite_time(time: Any) -> float:
 
 def checked_key(key: Any) -> str | None:
     """An idempotency key."""
-    if key is not None and not (isinstance(key, str) and 0 < len(key) <= MAX_KEY and is_text(key)):
+    if key is not None and not (isinstance(key, str) and 0 < len(key) <= MAX_KEY and is_text(key) and "\0" not in key):
         raise ObservationError(f"key={key!r}: give a string of 1 to {MAX_KEY} characters, a new one for each tell")
     return key
 

@@ -1,4 +1,5 @@
-"""Checks that every algorithm, policy, acquisition, timing and benchmark must pass: the built-in ones do, yours should.
+"""Checks that every algorithm, policy, acquisition, timing, benchmark and storage must pass: the built-in ones do, and
+yours should.
 
     from ebbtide import testing
 
@@ -23,20 +24,27 @@ from ebbtide.testing.acquisitions import ACQUISITION_CHECKS
 from ebbtide.testing.algorithms import ALGORITHM_CHECKS
 from ebbtide.testing.benchmarks import BENCHMARK_CHECKS
 from ebbtide.testing.expectations import ConformanceError
+from ebbtide.testing.logs import LOG_CHECKS, InMemory, Opened
 from ebbtide.testing.staleness import STALENESS_CHECKS
+from ebbtide.testing.storages import STORAGE_CHECKS, Opening
 from ebbtide.testing.timings import TIMING_CHECKS
 
 __all__ = [
     "ACQUISITION_CHECKS",
     "ALGORITHM_CHECKS",
     "BENCHMARK_CHECKS",
+    "LOG_CHECKS",
     "STALENESS_CHECKS",
+    "STORAGE_CHECKS",
     "TIMING_CHECKS",
     "ConformanceError",
+    "InMemory",
     "check_acquisition",
     "check_algorithm",
     "check_benchmark",
+    "check_log",
     "check_staleness",
+    "check_storage",
     "check_timing",
     "name_of",
 ]
@@ -68,6 +76,23 @@ def check_timing(timing: Timing) -> None:
 def check_benchmark(problem: Problem) -> None:
     """Finite, vectorised, repeatable, and no sampled value that meets the constraints exceeds the optimum."""
     _run(BENCHMARK_CHECKS, problem)
+
+
+def check_log(opened: Opened) -> None:
+    """Everything told is there once, to the last bit, and asks follow from it, also after the study was opened again.
+
+    `opened(name, space, **options)` opens a study by its name, or creates it; `InMemory()` is one such function.
+    """
+    _run(LOG_CHECKS, opened)
+
+
+def check_storage(opening: Opening) -> None:
+    """As for a log; and names, pages, transactions, several who use it at once, deletions and tokens.
+
+    `opening()` opens the storage anew, for writing; it is empty at first. SQLite and PostgreSQL pass, and so must a
+    `Storage` of another database.
+    """
+    _run(STORAGE_CHECKS, opening)
 
 
 def _run(checks: Sequence[Callable[[Any], None]], subject: Any) -> None:

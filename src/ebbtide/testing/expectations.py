@@ -1,6 +1,7 @@
 """How a check reports what it expected."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,18 @@ class ConformanceError(EbbtideError, AssertionError):
 def expect(holds: bool, message: str) -> None:
     if not holds:
         raise ConformanceError(message)
+
+
+def expect_equal(expected: Any, found: Any, what: str) -> None:
+    expect(expected == found, f"{what}: expected {expected!r}, found {found!r}")
+
+
+def expect_error(kind: type[Exception], act: Callable[[], object]) -> None:
+    try:
+        act()
+    except kind:
+        return
+    expect(False, f"expected {kind.__name__}")
 
 
 def expect_plain(memory: Any, owner: str) -> None:

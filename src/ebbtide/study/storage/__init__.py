@@ -1,7 +1,9 @@
-"""Studies that outlive the process: an append-only log in SQLite, from which everything else is rebuilt."""
+"""Studies that outlive the process: an append-only log in a database, from which everything else is rebuilt."""
 
 from ebbtide.study.storage.database import Database
-from ebbtide.study.storage.sqlite_log import SqliteLog
+from ebbtide.study.storage.opening import place_of
 from ebbtide.study.storage.store import Damaged, Listing, Page, Storage, Summary
+from ebbtide.study.storage.stored_log import StoredLog
+from ebbtide.study.storage.urls import shown
 
-__all__ = ["Damaged", "Database", "Listing", "Page", "SqliteLog", "Storage", "Summary"]
+__all__ = ["Damaged", "Database", "Listing", "Page", "Storage", "StoredLog", "Summary", "place_of", "shown"]

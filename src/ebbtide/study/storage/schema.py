@@ -1,6 +1,7 @@
-"""The tables, as numbered steps of SQL: `migrations/0001_initial.sql` makes version 1, the next one version 2, ...
+"""The tables, as numbered steps of SQL, in a folder for each kind of database: `0005_more.sql` makes version 5 of 4.
 
-A released step never changes. A file of an older version is copied, then upgraded in one transaction.
+A version has the same tables and columns in each. A released step never changes. A file of an older version is copied,
+then upgraded in one transaction.
 """
 
 import sqlite3
@@ -13,7 +14,8 @@ from pathlib import Path
 from ebbtide.errors import EbbtideWarning, StorageError
 
 APPLICATION = 0x65626274  # "ebbt": marks a file as ours
-MIGRATIONS = Path(__file__).with_name("migrations")
+MIGRATIONS = Path(__file__).with_name("migrations") / "sqlite"
+MIGRATIONS_OF_POSTGRESQL = MIGRATIONS.with_name("postgresql")
 
 
 @cache
@@ -24,22 +26,32 @@ def steps(folder: Path) -> tuple[Path, ...]:
 
 def version() -> int:
     """The version that this ebbtide writes."""
-    return len(steps(MIGRATIONS))
+    return number(steps(MIGRATIONS)[-1])
 
 
-def check(path: Path, found: int | None, *, read_only: bool) -> None:
-    """Raise an error if the file is newer than this ebbtide, or older and opened only for reading."""
+def number(step: Path) -> int:
+    """The version that a step makes."""
+    return int(step.name.partition("_")[0])
+
+
+def steps_from(folder: Path, found: int | None) -> list[str]:
+    """The scripts that make this version of the one found."""
+    return [step.read_text(encoding="utf-8") for step in steps(folder) if number(step) > (found or 0)]
+
+
+def check(place: str, found: int | None, *, read_only: bool) -> None:
+    """Raise an error if the database is newer than this ebbtide, or older and opened only for reading."""
     if found is None or found == version():
         return
     if found > version():
         raise StorageError(
-            f"{path} was written by a newer ebbtide (schema version {found}; this one knows {version()}); "
+            f"{place} was written by a newer ebbtide (schema version {found}; this one knows {version()}); "
             "nothing was changed: upgrade ebbtide"
         )
     if read_only:
         raise StorageError(
-            f"{path} was written by an older ebbtide (schema version {found}; this one reads {version()}); nothing was "
-            "changed: open it once for writing, which upgrades it, or run `ebbtide upgrade`"
+            f"{place} was written by an older ebbtide (schema version {found}; this one reads {version()}); nothing "
+            "was changed: open it once for writing, which upgrades it, or run `ebbtide upgrade`"
         )
 
 
@@ -54,8 +66,8 @@ def upgrade(connection: sqlite3.Connection, path: Path, found: int | None, copy:
             EbbtideWarning,
             stacklevel=6,
         )
-    for step in steps(MIGRATIONS)[found or 0 :]:
-        for statement in _statements(step.read_text(encoding="utf-8")):
+    for script in steps_from(MIGRATIONS, found):
+        for statement in _statements(script):
             connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION}")
     connection.execute(f"PRAGMA user_version = {version()}")

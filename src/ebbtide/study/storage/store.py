@@ -1,9 +1,9 @@
-"""The studies in a file: by name, as a list, a page at a time."""
+"""The studies in a database: by name, as a list, a page at a time."""
 
 import json
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -14,8 +14,10 @@ from ebbtide.study.conditions import Conditions
 from ebbtide.study.definition import Definition, check_same
 from ebbtide.study.live import LiveOptions
 from ebbtide.study.storage import schema
-from ebbtide.study.storage.database import Database, path_of
-from ebbtide.study.storage.sqlite_log import OBSERVATION, SqliteLog, broken, intact
+from ebbtide.study.storage.database import Database
+from ebbtide.study.storage.opening import opened
+from ebbtide.study.storage.rows import intact
+from ebbtide.study.storage.stored_log import ALL, OBSERVATION, StoredLog, broken
 
 MAX_NAME = 100
 MAX_CHECKED = 10_000  # studies whose definitions are remembered as sound
@@ -28,19 +30,14 @@ COUNTS = """
         (SELECT count(*) FROM removals WHERE study = :study),
         (SELECT reading FROM tells WHERE study = :study ORDER BY line DESC LIMIT 1)
 """  # without INDEXED BY, SQLite would look at every line
-COUNT = "SELECT count(*) FROM studies WHERE name >= :first AND name < :end"
-FIRST_NAMES = "SELECT CAST(name AS BLOB) FROM studies ORDER BY name LIMIT ?"
-NAMED = "SELECT study, CAST(name AS BLOB) FROM studies WHERE name >= :first AND name < :end ORDER BY name"
-NAMED_AFTER = """
-    SELECT study, CAST(name AS BLOB) FROM studies WHERE name >= :first AND name < :end AND name > :after ORDER BY name
-"""
-AFTER_ALL = b"\xff" * 1000  # for SQLite, every text comes before every BLOB
+COUNT = "SELECT count(*) FROM studies WHERE {}"
+NAMED = "SELECT study, {} FROM studies WHERE {} ORDER BY name LIMIT :limit"
 NEWEST = """
     SELECT study FROM (
         SELECT study, created, (SELECT reading FROM tells WHERE study = s.study ORDER BY line DESC LIMIT 1) AS last
-        FROM studies s WHERE name >= :first AND name < :end
-    )
-    ORDER BY max(coalesce(last, created), created) DESC, study DESC LIMIT :newest
+        FROM studies s WHERE {}
+    ) AS dated
+    ORDER BY CASE WHEN last > created THEN last ELSE created END DESC, study DESC LIMIT :newest
 """  # by the creation, if the study's own clock has read less
 
 
@@ -93,70 +90,85 @@ class Storage:
 
     @classmethod
     def of(cls, storage: "str | Storage", *, read_only: bool = False, create: bool = False) -> "Storage":
-        """The storage at a URL such as sqlite:///tuner.db; with `create`, a missing file is created."""
+        """The storage at a URL such as sqlite:///tuner.db or postgresql://user@host/database.
+
+        With `create`, a missing file is created, and missing tables are.
+        """
         if isinstance(storage, Storage):
             return storage
-        return cls(Database(path_of(storage), "ro" if read_only else "rwc" if create else "rw"))
+        return cls(opened(storage, "ro" if read_only else "rwc" if create else "rw"))
 
     @staticmethod
     def upgrade(url: str, *, copy: bool = True) -> tuple[int, int]:
-        """Upgrade a file to this ebbtide's schema, as opening it would; returns the versions before and after."""
-        database = Database(path_of(url), copy=copy)
+        """Upgrade a database to this ebbtide's schema, as opening it would; returns the versions before and after."""
+        database = opened(url, "rw", copy=copy)
         database.close()
         return database.version_found, schema.version()
 
     def close(self) -> None:
         self.database.close()
 
-    def create(self, name: str, definition: Definition) -> SqliteLog:
-        with self.database.transaction():
+    def create(self, name: str, definition: Definition) -> StoredLog:
+        with self._alone_with(name):
             if self._find(name) is not None:
                 raise StudyError(f"the study {name!r} already exists; choose another name")
             return self._create(name, definition)
 
-    def create_or_open(self, name: str, definition: Definition, unsaid: Sequence[str]) -> SqliteLog:
+    def create_or_open(self, name: str, definition: Definition, unsaid: Sequence[str]) -> StoredLog:
         """An existing study must have the same definition, except for the keys in `unsaid`."""
-        with self.database.transaction():
-            found = self._find(name)
-            if found is None:
-                return self._create(name, definition)
+        found = self._find(name)
+        if found is None:
+            with self._alone_with(name):
+                found = self._find(name)
+                if found is None:
+                    return self._create(name, definition)
         given = definition.to_json()
         stored = _with_defaults(found.definition)
         check_same(name, stored, {key: given[key] for key in given if key not in unsaid})
         return found
 
-    def log(self, name: str) -> SqliteLog:
+    def log(self, name: str) -> StoredLog:
         return self._find(name) or self._miss(name)
 
     def identify(self, name: str) -> int:
         """The number of the study that has this name now; numbers are never used again."""
-        found = self.database.row("SELECT study FROM studies WHERE name = ?", (name,)) if is_text(name) else None
+        found = self.database.row("SELECT study FROM studies WHERE name = ?", (name,)) if _is_storable(name) else None
         return int(found[0]) if found is not None else self._miss(name)
 
     def _miss(self, name: str) -> NoReturn:
         # No more than is shown: otherwise the time that it takes would say how many studies there are.
-        known = [_decoded(name) for (name,) in self.database.rows(FIRST_NAMES, (SHOWN + 1,))]
+        known = [_decoded(found) for _, found in self._named(limit=SHOWN + 1)]
         shown = ", ".join(map(repr, known[:SHOWN])) + (", …" if len(known) > SHOWN else "")
         raise UnknownStudyError(f"there is no study {name!r}; this database has {shown or 'no studies'}")
 
     def delete(self, name: str) -> None:
-        with self.database.transaction():
+        with self._alone_with(name):
             self.database.run("DELETE FROM studies WHERE study = ?", (self.identify(name),))
+            self.database.announce(name)
 
-    def _create(self, name: str, definition: Definition) -> SqliteLog:
+    @contextmanager
+    def _alone_with(self, name: Any) -> Iterator[None]:
+        """A transaction in which nobody else creates, changes or deletes the study with this name."""
+        with self.database.transaction():
+            self.database.lock([str(name)])
+            yield
+
+    def _create(self, name: str, definition: Definition) -> StoredLog:
         description = definition.to_json()
         self.database.run(
             "INSERT INTO studies (name, created, definition) VALUES (?, ?, ?)",
             (_checked_name(name), time.time(), json.dumps(description, allow_nan=False)),
         )
         (study,) = self.database.row("SELECT study FROM studies WHERE name = ?", (name,))
-        return SqliteLog(self.database, study, description)
+        return StoredLog(self.database, study, name, description)
 
-    def _find(self, name: str) -> SqliteLog | None:
-        if not isinstance(name, str) or not is_text(name):
+    def _find(self, name: str) -> StoredLog | None:
+        if not isinstance(name, str) or not _is_storable(name):
             return None
         found = self.database.row("SELECT study, definition FROM studies WHERE name = ?", (name,))
-        return None if found is None else SqliteLog(self.database, found[0], self._described(found[0], found[1], name))
+        if found is None:
+            return None
+        return StoredLog(self.database, found[0], name, self._described(found[0], found[1], name))
 
     # --- reading ------------------------------------------------------------------------------------------
 
@@ -165,28 +177,32 @@ class Storage:
         return [_decoded(name) for _, name in self._named(prefix)]
 
     def count(self, prefix: str = "") -> int:
-        (found,) = self.database.row(COUNT, _within(prefix))
+        condition, values = _within(prefix)
+        (found,) = self.database.row(COUNT.format(condition), values)
         return int(found)
 
     def numbers(self) -> list[int]:
         """The number of each study, in the order of the names."""
         return [study for study, _ in self._named()]
 
-    def _named(self, prefix: str = "", after: str | None = None) -> list[tuple[int, bytes]]:
-        if after is None:
-            return self.database.rows(NAMED, _within(prefix))
-        return self.database.rows(NAMED_AFTER, _within(prefix) | {"after": after})
+    def _named(self, prefix: str = "", after: str | None = None, limit: int = ALL) -> list[tuple[int, bytes]]:
+        condition, values = _within(prefix, after)
+        query = NAMED.format(self.database.as_bytes.format("name"), condition)
+        return self.database.rows(query, values | {"limit": limit})
 
     def overview(self, newest: int, prefix: str = "") -> tuple[list[Summary], list[Damaged]]:
         """The `newest` studies, by their last tell: those that can be read, and the others."""
         with self.database.reading():
-            chosen = {study for (study,) in self.database.rows(NEWEST, _within(prefix) | {"newest": newest})}
+            condition, values = _within(prefix)
+            chosen = {study for (study,) in self.database.rows(NEWEST.format(condition), values | {"newest": newest})}
             return self._summaries([row for row in self._named(prefix) if row[0] in chosen])
 
     def listed(self, prefix: str = "", after: str | None = None, limit: int | None = None) -> Listing:
         """All studies whose names begin with a prefix; at most `limit` of them, from the first one after a name on."""
         with self.database.reading():
-            rows = self._named(prefix, after)
+            rows = self._named(prefix, after, ALL if limit is None else limit + 1)
+            if not all(_is_decodable(name) for _, name in rows):  # then a page may need more of them
+                rows = self._named(prefix, after)
             end = len(rows) if limit is None else min(limit, len(rows))
             while end < len(rows) and not _is_decodable(rows[end - 1][1]):  # nobody could ask for what follows it
                 end += 1
@@ -236,7 +252,7 @@ class Storage:
 
     def page(self, name: str, start: int, limit: int, active: bool | None = None) -> Page:
         """`limit` lines from line `start` on; if `active` is not None, only those that are active, or are not."""
-        condition = "" if active is None else f" AND (r.line IS NULL AND t.value IS NOT NULL) = {int(active)}"
+        condition = "" if active is None else f" AND {'' if active else 'NOT '}(r.line IS NULL AND t.value IS NOT NULL)"
         query = f"{OBSERVATION}{condition} AND t.line >= ? ORDER BY t.line LIMIT ?"
         log = self.log(name)
         rows = self.database.rows(query, (log.study, start, limit + 1))
@@ -251,9 +267,20 @@ def _check_definition(described: dict[str, Any]) -> None:
         Definition.from_json(described)
 
 
-def _within(prefix: str) -> dict[str, str | bytes]:
-    """Between what a name is that begins with a prefix; SQLite reads no other names then."""
-    return {"first": prefix, "end": prefix[:-1] + chr(ord(prefix[-1]) + 1) if prefix else AFTER_ALL}
+def _within(prefix: str, after: str | None = None) -> tuple[str, dict[str, Any]]:
+    """What is true of names that begin with a prefix, and come after another; no other names are read then."""
+    conditions, values = ["name >= :first"], {"first": prefix}
+    if prefix:
+        conditions.append("name < :end")
+        values["end"] = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+    if after is not None:
+        conditions.append("name > :after")
+        values["after"] = after
+    return " AND ".join(conditions), values
+
+
+def _is_storable(name: str) -> bool:
+    return is_text(name) and "\0" not in name
 
 
 def _decoded(name: bytes) -> str:

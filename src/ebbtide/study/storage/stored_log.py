@@ -3,16 +3,15 @@
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ebbtide.checks import as_finite
-from ebbtide.errors import DamagedError, StorageError, StudyError, UnknownStudyError
+from ebbtide.errors import StorageError, UnknownStudyError
 from ebbtide.records import Observation, Trial
 from ebbtide.study.active import RECENT, REMEMBERED_ASKS, REMEMBERED_FAILURES, Checkpoint
 from ebbtide.study.conditions import Conditions
@@ -21,6 +20,17 @@ from ebbtide.study.engine import Engine
 from ebbtide.study.log import Ask, Updates
 from ebbtide.study.state import State
 from ebbtide.study.storage.database import Database
+from ebbtide.study.storage.rows import (
+    DAMAGE,
+    damaged,
+    intact,
+    number_of,
+    parsed,
+    state_of,
+    text,
+    text_or_null,
+    trial_of,
+)
 
 OBSERVATION = """
     SELECT t.line, t.params, t.time, t.value, t.ask, a.now, r.relevance, t.key, t.abandoned, o.kind,
@@ -32,36 +42,34 @@ OBSERVATION = """
 ASK = """
     SELECT ask, params, time, expires, kind, context, filled, told, now, until, landed, state FROM asks WHERE study = ?
 """
-AMONG = "{} IN (SELECT value FROM json_each(?))"
 TRIAL = "SELECT a.ask, a.params, a.time, a.expires, a.kind, a.context, a.filled FROM asks a WHERE a.study = ?"
 # The asks of a kind that have a value; the last condition lets SQLite use the index of all kinds but this one.
 MEASURED = """
     SELECT a.ask FROM asks a JOIN tells t ON t.study = a.study AND t.ask = a.ask
     WHERE a.study = ? AND a.kind = ? AND t.value IS NOT NULL AND a.kind <> 'explore'
 """
-DAMAGE = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)  # what it shows itself as
+ALL = 1 << 62  # rows: no study has as many
 PENDING = " AND NOT EXISTS (SELECT 1 FROM tells t WHERE t.study = a.study AND t.ask = a.ask)"
 
 
-class SqliteLog:
+class StoredLog:
     """A log in a database (see ebbtide.study.log)."""
 
-    def __init__(self, database: Database, study: int, definition: dict[str, Any]) -> None:
-        self.database, self.study, self.definition = database, study, definition
+    def __init__(self, database: Database, study: int, name: str, definition: dict[str, Any]) -> None:
+        self.database, self.study, self.name, self.definition = database, study, name, definition
 
     @cached_property
     def conditions(self) -> Conditions:
         return Conditions.from_json(self.definition)
 
-    def transaction(self) -> AbstractContextManager[object]:
-        return self.database.transaction()
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        with self.database.transaction():
+            self.database.lock([self.name])
+            yield
+
+    def turn(self, insist: bool) -> AbstractContextManager[object]:
+        return self.database.turn(self.name) if insist or self.database.is_taken(self.name) else nullcontext()
 
     # --- writing ------------------------------------------------------------------------------------------
 
@@ -72,18 +80,19 @@ class SqliteLog:
             "context, filled) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(self.study, number, ask.told, ask.now, ask.until, ask.landed),
-                *(_text(trial.params), trial.time, trial.expires, trial.kind, _text(ask.state.to_json())),
-                *(_text_or_null(trial.context), _text_or_null(trial.filled)),
+                *(text(trial.params), trial.time, trial.expires, trial.kind, text(ask.state.to_json())),
+                *(text_or_null(trial.context), text_or_null(trial.filled)),
             ),
         )
         if ask.removed:
             rows = [(self.study, line, number, score) for line, score in ask.removed]
             self.database.run_many("INSERT INTO removals (study, line, ask, relevance) VALUES (?, ?, ?, ?)", rows)
+        self.database.announce(self.name)
 
     def record_tell(self, observation: Observation, reading: float, line: int, asks: int) -> None:
         number = None if observation.trial_id is None else int(observation.trial_id)
-        params, time, value = _text(observation.params), observation.time, observation.value
-        around = map(_text_or_null, (observation.context, observation.constraints, observation.filled))
+        params, time, value = text(observation.params), observation.time, observation.value
+        around = map(text_or_null, (observation.context, observation.constraints, observation.filled))
         self.database.run(
             "INSERT INTO tells (study, line, asks, reading, params, time, value, ask, key, abandoned, "
             "context, constraints, filled, broken) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -92,16 +101,17 @@ class SqliteLog:
                 *(observation.key, observation.abandoned, *around, self.conditions.broken(observation)),
             ),
         )
+        self.database.announce(self.name)
 
     # --- reading ------------------------------------------------------------------------------------------
 
     def trial(self, trial_id: str) -> Trial | None:
-        number = _number(trial_id)
+        number = number_of(trial_id)
         found = None if number is None else self.database.row(f"{TRIAL} AND a.ask = ?", (self.study, number))
-        return None if found is None else _trial(found)
+        return None if found is None else trial_of(found)
 
     def observation_of(self, trial_id: str) -> Observation | None:
-        number = _number(trial_id)
+        number = number_of(trial_id)
         return None if number is None else self._one("t.ask = ?", number)
 
     def observation_under(self, key: str) -> Observation | None:
@@ -117,18 +127,18 @@ class SqliteLog:
 
     def numbered(self, lines: Sequence[int]) -> dict[int, Observation]:
         """Lines of the history, by number."""
-        query = f"{OBSERVATION} AND {AMONG.format('t.line')} ORDER BY t.line"
-        return {row[0]: self.observation(row) for row in self.database.rows(query, (self.study, _text(list(lines))))}
+        query = f"{OBSERVATION} AND {self.database.among.format('t.line')} ORDER BY t.line"
+        return {row[0]: self.observation(row) for row in self.database.rows(query, (self.study, text(list(lines))))}
 
     def history(self) -> list[Observation]:
         self._check_that_it_has(0, 0)
         return [self.observation(row) for row in self.database.rows(f"{OBSERVATION} ORDER BY t.line", (self.study,))]
 
     def trials(self) -> list[Trial]:
-        return list(map(_trial, self.database.rows(f"{TRIAL} ORDER BY a.ask", (self.study,))))
+        return list(map(trial_of, self.database.rows(f"{TRIAL} ORDER BY a.ask", (self.study,))))
 
     def pending(self) -> list[Trial]:
-        return list(map(_trial, self.database.rows(f"{TRIAL}{PENDING} ORDER BY a.ask", (self.study,))))
+        return list(map(trial_of, self.database.rows(f"{TRIAL}{PENDING} ORDER BY a.ask", (self.study,))))
 
     def updates(self, asks: int, told: int) -> Updates:
         with self.database.reading():
@@ -147,41 +157,41 @@ class SqliteLog:
             (self.study, seen, asks),
         )
         found = params if outside is None else outside[0]
-        return None if found is None else _parsed(found)
+        return None if found is None else parsed(found)
 
     def _check_that_it_has(self, asks: int, told: int) -> tuple[int, int]:
-        """How many asks and tells the study has; an error if it is gone, or has fewer than these."""
-        found: tuple[int, int] | None = self.database.row(
+        """How many asks and tells there are. An error if the study is gone, or has fewer than these."""
+        found = self.database.row(
             "SELECT (SELECT coalesce(max(ask) + 1, 0) FROM asks WHERE study = s.study), "
             "(SELECT coalesce(max(line) + 1, 0) FROM tells WHERE study = s.study) FROM studies s WHERE s.study = ?",
             (self.study,),
         )
         if found is None:
             raise UnknownStudyError(
-                f"{self.database.path}: the study was deleted in the meantime; open or create another"
+                f"{self.database.place}: the study was deleted in the meantime; open or create another"
             )
         if found[0] < asks or found[1] < told:
             raise StorageError(
-                f"{self.database.path}: the study has {found[0]} asks and {found[1]} tells, but had {asks} and {told}; "
-                "if a backup was restored meanwhile, open it again to go on from there"
+                f"{self.database.place}: the study has {found[0]} asks and {found[1]} tells, but had {asks} and "
+                f"{told}; if a backup was restored meanwhile, open it again to go on from there"
             )
-        return found
+        return found[0], found[1]
 
-    def tells_since(self, line: int, limit: int = -1) -> list[tuple[Observation, float, int]]:
+    def tells_since(self, line: int, limit: int = ALL) -> list[tuple[Observation, float, int]]:
         """The history from this line on, each line with the clock's reading and the number of asks before it."""
         rows = self.database.rows(f"{OBSERVATION} AND t.line >= ? ORDER BY t.line LIMIT ?", (self.study, line, limit))
         return [(self.observation(row), *row[-2:]) for row in rows]
 
-    def asks_since(self, number: int, limit: int = -1) -> list[Ask]:
+    def asks_since(self, number: int, limit: int = ALL) -> list[Ask]:
         return self._asks("ask >= ? ORDER BY ask LIMIT ?", number, limit)
 
     def asks_numbered(self, numbers: Sequence[int]) -> list[Ask]:
-        return self._asks(f"{AMONG.format('ask')} ORDER BY ask", _text(list(numbers)))
+        return self._asks(f"{self.database.among.format('ask')} ORDER BY ask", text(list(numbers)))
 
     def _asks(self, condition: str, *values: int | str) -> list[Ask]:
         rows = self.database.rows(f"{ASK} AND {condition}", (self.study, *values))
         return [
-            Ask(_trial(trial), told, now, until, landed, self._removed(trial[0]), _parsed(state, _state))
+            Ask(trial_of(trial), told, now, until, landed, self._removed(trial[0]), parsed(state, state_of))
             for *trial, told, now, until, landed, state in rows
         ]
 
@@ -214,8 +224,8 @@ class SqliteLog:
             for ask in baseline
             for (hold,) in self.database.rows(side, (self.study, "hold", ask, around))
         }
-        query = f"{OBSERVATION} AND {AMONG.format('t.ask')} ORDER BY t.line"
-        return [self.observation(row) for row in self.database.rows(query, (self.study, _text([*baseline, *holds])))]
+        query = f"{OBSERVATION} AND {self.database.among.format('t.ask')} ORDER BY t.line"
+        return [self.observation(row) for row in self.database.rows(query, (self.study, text([*baseline, *holds])))]
 
     def removals_since(self, ask: int) -> list[tuple[int, int]]:
         """(ask, line) of everything removed by this ask or a later one, in the order of the asks."""
@@ -278,7 +288,7 @@ class SqliteLog:
 
     def _pending_since(self, ask: int) -> list[Trial]:
         query = f"{TRIAL} AND a.ask > ?{PENDING} ORDER BY a.ask"
-        return list(map(_trial, self.database.rows(query, (self.study, ask))))
+        return list(map(trial_of, self.database.rows(query, (self.study, ask))))
 
     def _checkpoint(self, pending: Sequence[Trial]) -> Checkpoint:
         told, values, first, last = self.database.row(
@@ -327,7 +337,7 @@ class SqliteLog:
                 self.conditions.check_complete(context)
             self.conditions.outcomes(constraints)
         except DAMAGE as error:
-            raise _damaged(f"line {line} of the log", error) from error
+            raise damaged(f"line {line} of the log", error) from error
         trial, names = None if ask is None else str(ask), tuple(filled or ())
         told = (setting, time, value, trial, removed_at, relevance, key, bool(abandoned), kind)
         return Observation(*told, context, constraints, names)
@@ -342,56 +352,3 @@ def broken(database: Database, study: int, before: int | None = None) -> dict[in
     if before is None:
         return dict(database.rows(query.format(""), (study,)))
     return dict(database.rows(query.format(" AND line < ?"), (study, before)))
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), allow_nan=False)
-
-
-def _text_or_null(value: Any) -> str | None:
-    return _text(value) if value else None
-
-
-@contextmanager
-def intact(what: str) -> Iterator[None]:
-    """What is read may be damaged: SQLite only notices damage to its own structures."""
-    try:
-        yield
-    except StudyError:  # it was deleted
-        raise
-    except DAMAGE as error:
-        raise _damaged(what, error) from error
-
-
-def _damaged(what: str, error: Exception) -> DamagedError:
-    return DamagedError(
-        f"{what} is damaged; keep a copy of the file, then restore a backup, or delete the study "
-        f"({type(error).__name__}: {str(error)[:200]})"
-    )
-
-
-def _parsed(text: Any, build: Callable[[Any], Any] = lambda value: value) -> Any:
-    """Parse what `_text` wrote."""
-    with intact("the log"):
-        return build(json.loads(text))
-
-
-def _state(data: Any) -> State:
-    state = State.from_json(data)
-    numbers = (state.asks, state.standardization.mean, state.standardization.scale, *state.policy.values())
-    if not all(as_finite(number) == number for number in numbers):
-        raise ValueError(f"state={data!r}")
-    return state
-
-
-def _number(trial_id: str) -> int | None:
-    """The number of the ask with this id; None if no ask can have it."""
-    plain = isinstance(trial_id, str) and trial_id.isascii() and trial_id.isdecimal() and len(trial_id) < 19
-    number = int(trial_id) if plain else None
-    return number if str(number) == trial_id else None
-
-
-def _trial(row: Sequence[Any]) -> Trial:
-    ask, params, time, expires, kind, context, filled = row
-    around = None if context is None else _parsed(context), () if filled is None else _parsed(filled, tuple)
-    return Trial(str(ask), _parsed(params), time, expires, kind, *around)
