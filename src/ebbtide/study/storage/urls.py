@@ -16,7 +16,9 @@ def is_postgresql(url: Any) -> bool:
 
 
 def has_password(url: str) -> bool:
-    """>>> [has_password(url) for url in ("postgresql://me@host/db", "postgresql://me:word@host/db", "sqlite:///a:b@c.db")]
+    """Whether a URL shows a password to everybody who sees it.
+
+    >>> [has_password(url) for url in ("postgresql://me@host/db", "postgresql://me:word@host/db", "sqlite:///a:b@c.db")]
     [False, True, False]
     """
     return is_postgresql(url) and shown(url) != url
