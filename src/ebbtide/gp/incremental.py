@@ -58,9 +58,8 @@ class Incremental:
         self._labels[:n] = labels
         self._P, self._delta = resized(evaluation.P, 2 * room), np.zeros(2 * room)
         self._delta[:n, :n] = symmetric(evaluation.covariances.values, evaluation.scale + evaluation.noise, n)
-        slopes = evaluation.covariances.derivatives()
-        self._K = np.zeros((len(slopes), *room, *room))
-        for K, pairs in zip(self._K, slopes, strict=True):
+        self._K = np.zeros((len(evaluation.slopes), *room, *room))
+        for K, pairs in zip(self._K, evaluation.slopes, strict=True):
             K[:n, :n] = symmetric(pairs, 0.0, n)
         self.carried: Carried[Any] | None = None
         self._left: Leaving | None = None  # the criterion from which rows were removed last

@@ -59,11 +59,15 @@ class Evaluation:
     def P(self) -> Array:
         return invert(self.factor)
 
+    @cached_property
+    def slopes(self) -> Array:
+        """∂K/∂θ of the pairs, for the parameters between the scale and the noise."""
+        return self.covariances.derivatives()
+
     def derivatives(self) -> tuple[Array, Array]:
         """The gradient of L and its average information."""
-        y, alpha, P = self.likelihood.y, self.alpha, self.P
+        y, alpha, P, slopes = self.likelihood.y, self.alpha, self.P, self.slopes
         n = len(y)
-        slopes = self.covariances.derivatives()
         P_pairs = squareform(P, checks=False)
         traces = [n, *(2.0 * slopes @ P_pairs), self.noise * float(np.trace(P))]
         # ∂Δ/∂log λ is Δ itself, and Δα = y.

@@ -118,8 +118,8 @@ class ModelStep:
         return condition(kernel, start.noise, self.known.inputs(data), moments, self.step.z)
 
     def _warm_model(self, rows: Rows) -> Warm | None:
-        """The model of the ask before with what was told since; None if it is not that of these rows, or too old."""
-        if is_too_old(self.known) or self.step.rows:
+        """The model of the ask before with what was told since; None if it is not that of these rows."""
+        if self.state.anchor is None or self.step.rows:
             return None
         warm = caught_up(self.known, self.warm)
         if warm is None:
@@ -147,6 +147,8 @@ class ModelStep:
     def _still_fits(self, standing: Standing) -> tuple[Array | None, bool]:
         """What a search has found, if it was due and worth it; and whether the hyperparameters of a model still fit."""
         searching, model = is_searching(self.known), standing.model
+        if is_too_old(self.known):
+            return None, False
         if searching and len(model) <= SEARCH_ROWS and self.algorithm.transform == "auto":
             y = self.active.dataset.y[np.searchsorted(self.active.lines, model.labels)]
             power = self.state.standardization.power
