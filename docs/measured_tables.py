@@ -94,6 +94,30 @@ def targets() -> Rows:
     ]
 
 
+def consecutive() -> Rows:
+    return [
+        [
+            line.figure,
+            f"**{line.measured:.2f}**",
+            *("" if pd.isna(bound) else f"{bound:g}" for bound in (line.must, line.aim)),
+        ]
+        for line in data("consecutive").itertuples()
+    ]
+
+
+def throughput() -> Rows:
+    return [
+        [
+            f"{line.n:.0f}",
+            f"{line.service_per_second:.0f}",
+            f"{line.bare_per_second:.0f}",
+            f"**{line.share:.2f}**",
+            f"{line.p50_ms:.0f}",
+        ]
+        for line in data("throughput").itertuples()
+    ]
+
+
 def long_run() -> Rows:
     return [
         [
@@ -345,6 +369,8 @@ TABLES = {
     "steps-short": Table(("steps",), steps(["ebbtide", *PEERS])),
     "criterion": Table(("criterion",), criterion),
     "targets": Table(("targets",), targets),
+    "consecutive": Table(("consecutive",), consecutive),
+    "throughput": Table(("throughput",), throughput),
     "long-run": Table(("long-run",), long_run),
     "resume": each("resume", "{:,}", "{:,}", "{}", "{:.1f}", "{:.3f}", "{}"),
     "load": Table(("load-0.3s",), load),
