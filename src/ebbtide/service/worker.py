@@ -215,6 +215,7 @@ class Worker:
                 raise WorkerError(
                     f"the model took longer than {seconds:g} s, the most that this service allows for one; {REMEDY}"
                 ) from None
+            self._ended = True  # its end may be seen a moment later; it must not be given the same work again meanwhile
             raise LostWorkerError from error
         finally:
             with self._lock:

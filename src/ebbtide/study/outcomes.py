@@ -66,9 +66,6 @@ class Outcomes:
     def __init__(self, known: Knowledge) -> None:
         self.known, self.limits = known, known.definition.conditions.constraints
 
-    def __len__(self) -> int:
-        return len(self.limits)
-
     def conditioned(self, rows: Rows) -> list[Outcome]:
         """The models of these active rows, with the hyperparameters that are held."""
         return [self._conditioned(name, rows) for name in self.limits]
