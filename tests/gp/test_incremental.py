@@ -86,7 +86,7 @@ def test_a_thousand_changes_later_everything_is_as_if_made_afresh(rng, nu, ard, 
     assert told.model.drift() < 1e-11
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 @pytest.mark.parametrize("method", ["bound", "exact"])
 def test_ten_thousand_changes_later_too(rng, method):
     told = story(rng, method=method)

@@ -105,6 +105,7 @@ def go_on_in_the_world(opt, steps, rng):
     return asked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", [HASTY, EXACT, "tide"], ids=["hasty", "exact", "tide"])
 def test_so_does_one_with_a_context_a_cycle_and_constraints(algorithm, tmp_path):
     rng, twin_rng = np.random.default_rng(1), np.random.default_rng(1)
