@@ -4,7 +4,7 @@
 
 | case       | what is told                                                                     |
 |------------|----------------------------------------------------------------------------------|
-| clean      | the benchmark under the usual protocol: the price of `tide` where nothing is wrong |
+| clean      | the benchmark, a query every second or two: the price of `tide` where nothing is wrong |
 | outliers   | in 90 steps, two values are off by 100 deviations of the signal                  |
 | jump       | at half time the objective is mirrored, and all values rise by ten deviations    |
 | multiples  | exp(3 z), z being the benchmark in deviations from its mean                      |
@@ -28,6 +28,7 @@ from ebbtide.experiments.campaign import grid
 from ebbtide.gp.arrays import Array
 
 STEPS, SETTLED, WRONG = 90, 20, 100.0
+PROTOCOL = eb.experiments.Protocol(compute=eb.experiments.Modelled((0.9, 0.004)))  # a second or two between queries
 MOVING = ["shekel", "hartmann3", "ackley", "six-hump-camel", "eggholder", "rosenbrock"]
 
 
@@ -113,7 +114,7 @@ def ratios(
 
 
 def clean(benchmarks: Sequence[str], seeds: int, runs: Path | None) -> dict[str, object]:
-    summary = made(grid(benchmarks, {name: name for name in ("w-dbo", "tide")}, seeds), runs)
+    summary = made(grid(benchmarks, {name: name for name in ("w-dbo", "tide")}, seeds, PROTOCOL), runs)
     table = summary.pivot_table(index=["problem", "seed"], columns="algorithm", values="average_regret")
     logs = np.log(table["tide"] / table["w-dbo"])
     sys.stderr.write("\n" + np.exp(logs.groupby("problem").mean()).to_string() + "\n")
