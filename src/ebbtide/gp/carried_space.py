@@ -13,6 +13,7 @@ from ebbtide.errors import NumericalError
 from ebbtide.gp.arrays import Array
 from ebbtide.gp.carried import Carried, Leaving, Process
 from ebbtide.gp.convolutions import overlap, overlap_in_context, temporal_convolution
+from ebbtide.gp.criterion import Bounded
 from ebbtide.gp.kernels import Matern, SpaceTimeKernel, SquaredExponential
 from ebbtide.gp.linalg import resized, symmetric, vacate
 
@@ -51,7 +52,7 @@ class CarriedSpace(Carried["LeavingSpace"]):
         vacate(self.C, hole, last)
 
 
-class LeavingSpace(Leaving):
+class LeavingSpace(Leaving, Bounded):
     """Theorem 4.1 at one time."""
 
     def __init__(self, parts: CarriedSpace, model: Process, alpha: Array, now: float, contexts: Array | None) -> None:
@@ -74,21 +75,10 @@ class LeavingSpace(Leaving):
 
     @property
     def q(self) -> Array:
-        """diag(P C P)."""
         if self._q is None:
             P = self.removal.left
             self._q = np.einsum("ij,ij->i", P @ self.C, P)
         return self._q
-
-    def squared_distances(self) -> tuple[Array, float]:
-        precision = self.precision
-        losses = ((self.alpha / precision) ** 2 + 1.0 / precision) * np.maximum(self.q, 0.0)
-        return np.where(self.live, losses, np.inf), self.mean_part + self.variance_part
-
-    def least(self) -> tuple[int, float]:
-        scores = self.scores()
-        row = int(np.argmin(scores))
-        return row, float(scores[row])
 
     def score(self, row: int) -> float:
         if self._q is not None:

@@ -90,18 +90,18 @@ class Criterion(ABC):
         return np.where(self.live, np.diagonal(self.P), 1.0)
 
 
-class Bound(Criterion):
+class Bounded(Criterion):
     """Theorem 4.1: the whole space instead of the box, and the difference of the variances instead of the squared
     difference of the deviations.
     """
 
-    def __init__(self, P: Array, alpha: Array, C: Array) -> None:
-        super().__init__(P, alpha)
-        self.C = C
-        PC = P @ C
-        self.q = np.einsum("ij,ij->i", PC, P)
-        self.variance_part = float(np.trace(PC))
-        self.mean_part = float(alpha @ (C @ alpha))
+    mean_part: float  # αᵀCα
+    variance_part: float  # Σ P∘C
+
+    @property
+    @abstractmethod
+    def q(self) -> Array:
+        """diag(P C P)."""
 
     def squared_distances(self) -> tuple[Array, float]:
         precision = self.precision
@@ -113,12 +113,28 @@ class Bound(Criterion):
         row = int(np.argmin(scores))
         return row, float(scores[row])
 
+
+class Bound(Bounded):
+    """Theorem 4.1 for any C."""
+
+    def __init__(self, P: Array, alpha: Array, C: Array) -> None:
+        super().__init__(P, alpha)
+        self.C = C
+        PC = P @ C
+        self._q: Array = np.einsum("ij,ij->i", PC, P)
+        self.variance_part = float(np.trace(PC))
+        self.mean_part = float(alpha @ (C @ alpha))
+
+    @property
+    def q(self) -> Array:
+        return self._q
+
     def _forget(self, row: int, column: Array, precision: float, residual: float) -> None:
         C_column = self.C @ column
-        r, p, q_row = column / precision, self.P @ C_column, self.q[row]
+        r, p, q_row = column / precision, self.P @ C_column, self._q[row]
         self.mean_part += residual * (residual * q_row - 2.0 * float(self.alpha @ C_column))
         self.variance_part -= q_row / precision
-        self.q = self.q - 2.0 * r * p + r * r * q_row
+        self._q = self._q - 2.0 * r * p + r * r * q_row
 
 
 class Integrated(Criterion):
