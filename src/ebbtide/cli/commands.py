@@ -20,6 +20,7 @@ from ebbtide.cli.options import (
     TOKEN,
     clearly,
     defining,
+    storage_option,
     under_protocol,
     unseen,
 )
@@ -167,15 +168,9 @@ def plot(files: tuple[Path, ...]) -> None:
 
 
 @ebbtide.command(short_help="Serve stored studies over HTTP.")
-@click.option(
-    "--storage",
-    required=True,
-    envvar="EBBTIDE_STORAGE",
-    show_envvar=True,
-    metavar="URL",
-    callback=unseen,
-    help="Database of the studies, sqlite:///FILE or postgresql://USER@HOST/DATABASE; a file or tables that are "
-    "missing are created.",
+@storage_option(
+    "Database of the studies, sqlite:///FILE or postgresql://USER@HOST/DATABASE; a file or tables that are missing are "
+    "created."
 )
 @click.option("--host", default="127.0.0.1", help="Address to listen on; for other machines a token is needed.")
 @click.option("--port", default=8411, type=PORT, help="Port to listen on; 0 chooses a free one.")

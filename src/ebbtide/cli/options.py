@@ -96,14 +96,21 @@ def unseen(context: click.Context, parameter: click.Parameter, given: str) -> st
     return given
 
 
-STORAGE = click.option(
-    "--storage",
-    required=True,
-    envvar="EBBTIDE_STORAGE",
-    show_envvar=True,
-    metavar="URL",
-    callback=unseen,
-    help="Where the study is: sqlite:///FILE, postgresql://USER@HOST/DATABASE, or http://HOST:PORT of a service.",
+def storage_option(help: str) -> Callable[[Any], Any]:
+    """The option --storage; `help` says what is there."""
+    return click.option(
+        "--storage",
+        required=True,
+        envvar="EBBTIDE_STORAGE",
+        show_envvar=True,
+        metavar="URL",
+        callback=unseen,
+        help=help,
+    )
+
+
+STORAGE = storage_option(
+    "Where the study is: sqlite:///FILE, postgresql://USER@HOST/DATABASE, or http://HOST:PORT of a service."
 )
 NAME = click.option("--name", required=True, metavar="NAME", help="Name of the study.")
 TOKEN = click.option(

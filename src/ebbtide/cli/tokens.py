@@ -5,19 +5,13 @@ from contextlib import closing, contextmanager
 
 import click
 
-from ebbtide.cli.options import clearly, unseen
+from ebbtide.cli.options import clearly, storage_option
 from ebbtide.study.storage import Database, Storage
 from ebbtide.study.storage import tokens as stored
 from ebbtide.study.storage.tokens import SCOPES, Token
 
-FILE = click.option(
-    "--storage",
-    required=True,
-    envvar="EBBTIDE_STORAGE",
-    show_envvar=True,
-    metavar="URL",
-    callback=unseen,
-    help="Database of the service: sqlite:///FILE or postgresql://USER@HOST/DATABASE. The service may be running.",
+FILE = storage_option(
+    "Database of the service: sqlite:///FILE or postgresql://USER@HOST/DATABASE. The service may be running."
 )
 
 
