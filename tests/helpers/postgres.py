@@ -41,21 +41,25 @@ HELD_BY_OTHERS = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
 
 
 class Cluster:
-    """A server on a port of its own. Whoever connects needs a password."""
+    """A server on a port of its own. Whoever connects needs a password. A folder that has data already keeps it."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.folder, self.port, self.options = folder, free_port(), options
         self.log = folder / "log"
         self._numbers = itertools.count()
-        secret = folder / "password"
+        self._process: subprocess.Popen[bytes] | None = None
+        if not self.data.exists():
+            self._make()
+        self.start()
+
+    def _make(self) -> None:
+        secret = self.folder / "password"
         secret.write_text(PASSWORD)
         secret.chmod(0o644)
         quietly(
             *(str(BINARIES[-1] / "initdb"), f"--pgdata={self.data}", "--no-sync", "--encoding=UTF8", "--locale=C"),
             *("--auth=scram-sha-256", f"--username={USER}", f"--pwfile={secret}"),
         )
-        self._process: subprocess.Popen[bytes] | None = None
-        self.start()
 
     @property
     def data(self) -> Path:
