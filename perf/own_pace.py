@@ -1,7 +1,7 @@
 """What a faster engine is worth: W-DBO for 600 s, its own response times deciding how often it may query.
 
-    python perf/measured.py --before ../ebbtide-before/src          two hours on one core; goes on if interrupted
-    python perf/measured.py --before ../ebbtide-before/src --benchmarks shekel --duration 60
+    python perf/own_pace.py --before ../ebbtide-before/src          two hours on one core; goes on if interrupted
+    python perf/own_pace.py --before ../ebbtide-before/src --benchmarks shekel --duration 60
 
 Each run is a process of its own. A response time is the processor time of one thread, so that other programs on the
 machine do not count. "before" is the code of another checkout.
@@ -25,7 +25,7 @@ from ebbtide.experiments.protocol import Protocol
 from ebbtide.experiments.simulation import run
 
 BENCHMARKS = ("rosenbrock", "hartmann6", "powell", "eggholder", "shekel", "hartmann3")
-OUT = Path("out/measured")
+OUT = Path("out/own-pace")
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def main() -> None:
             found = in_a_process(label, source, benchmark, chosen.duration)
             rows.append({"benchmark": benchmark, "engine": label, **found})
             print(rows[-1], flush=True)
-    record("measured", rows, "python perf/measured.py")
+    record("own-pace", rows, "python perf/own_pace.py")
 
 
 if __name__ == "__main__":
