@@ -26,7 +26,11 @@ NOISE = 0.05**0.5  # deviations of the signal
 TIDE = eb.algorithms.get("tide")
 VARIANTS: dict[str, Callable[[int], eb.Algorithm]] = {  # by the number of parameters
     "w-dbo": lambda d: eb.algorithms.get("w-dbo"),
-    "weight 0.7": lambda d: replace(TIDE, acquisition=eb.TrackingUCB(0.7)),
+    "weight 1": lambda d: replace(TIDE, acquisition=eb.TrackingUCB(1.0)),
+    "weight 2": lambda d: replace(TIDE, acquisition=eb.TrackingUCB(2.0)),
+    "EI": lambda d: replace(TIDE, acquisition=eb.EI()),
+    "average mean": lambda d: replace(TIDE, mean="average"),
+    "keep all": lambda d: replace(TIDE, staleness=eb.KeepAll()),
     "smooth": lambda d: replace(TIDE, temporal=eb.Matern(2.5)),
     "ard": lambda d: replace(TIDE, spatial=eb.Matern(2.5, (1.0,) * d)),
 }

@@ -52,11 +52,12 @@ class Development:
         path = folder / f"{self.name}.npy"
         if not path.exists():
             folder.mkdir(parents=True, exist_ok=True)
-            np.save(path, np.array([self._optimum(step / STEPS) for step in range(STEPS)]))
+            np.save(path, np.array([self.optimum(step / STEPS) for step in range(STEPS)]))
         found: Array = np.load(path)
         return found
 
-    def _optimum(self, t: float) -> float:
+    def optimum(self, t: float) -> float:
+        """The best value at a time."""
         X, (moves, unit) = sobol(self.dim, POINTS, rng=1), (NUDGE * np.eye(self.dim), self.deviation)
         values = self(X, t)
 
@@ -199,7 +200,10 @@ def bowl(seed: int, dim: int) -> Function:
     return f
 
 
-DRAWS = ((1, 0.2, 0.15), (2, 0.3, 0.3), (2, 0.2, 1.0), (3, 0.4, 0.3), (4, 0.6, 0.5), (5, 0.8, 0.3), (6, 0.9, 1.0))
+DRAWN = (  # dimensions, l_S, l_T
+    *((1, 0.2, 0.15), (2, 0.3, 0.3), (2, 0.2, 1.0), (3, 0.4, 0.3)),
+    *((4, 0.6, 0.5), (5, 0.8, 0.3), (6, 0.9, 1.0), (3, 0.3, 0.1)),
+)
 STATIC = ((2, 0.25, 0.1, 0.7), (3, 0.4, 0.15, 0.7), (4, 0.6, 0.15, 0.8), (1, 0.15, 0.08, 0.6))
 LEVELS = ((2, 0.3, 0.4, 2.0, 0.1), (3, 0.4, 0.5, 1.5, 0.3), (5, 0.8, 0.5, 2.0, 0.2), (4, 0.6, np.inf, 1.5, 0.15))
 FUNCTIONS = (
@@ -213,7 +217,7 @@ def problems() -> list[Development]:
     """All of them."""
     found = [
         Development(f"draw-{dim}-{space}-{time}", "draw", dim, drawn(number, dim, space, time))
-        for number, (dim, space, time) in enumerate((*DRAWS, (3, 0.3, 0.1)))
+        for number, (dim, space, time) in enumerate(DRAWN)
     ]
     for number, (dim, space, time, share) in enumerate(STATIC):
         still, moving = drawn(20 + number, dim, space, np.inf), drawn(40 + number, dim, space, time)
