@@ -8,7 +8,6 @@ draws and seeds, with 95 % intervals.
 """
 
 import argparse
-from collections.abc import Callable
 
 import numpy as np
 from caution import EVERY, most_promising
@@ -26,8 +25,8 @@ from ebbtide.parts.maximization import maximize
 Chosen = dict[str, Array]  # a setting by the way in which it was chosen
 
 
-def chosen(opt: eb.Optimizer, X: Array, truth: Moment, values: Callable[[Array], Array]) -> Chosen:
-    """By tide's model, by one that knows the true hyperparameters, and by the truth itself."""
+def chosen(opt: eb.Optimizer, X: Array, truth: Moment, values: Array) -> Chosen:
+    """By tide's model, by one that knows the true hyperparameters, and by the true values where it has measured."""
     rng = np.random.default_rng([opt.seed, opt.asked])
     with one_blas_thread():
         best_mean = maximize(eb.UCB(beta=0.0), truth, opt.space, rng, len(X))
@@ -36,7 +35,7 @@ def chosen(opt: eb.Optimizer, X: Array, truth: Moment, values: Callable[[Array],
         "the best mean": opt.space.encode(most_promising(opt)),
         "the best mean with the true hyperparameters": best_mean,
         "the same, where something was measured": X[int(np.argmax(truth.predict(X)[0]))],
-        "the best that was measured, in truth": X[int(np.argmax(values(X)))],
+        "the best that was measured, in truth": X[int(np.argmax(values))],
     }
 
 
@@ -56,12 +55,10 @@ def regrets(problem: Development, lengthscale: float, timescale: float, seed: in
         y[step] = problem(X[step : step + 1], step / STEPS)[0] + errors[step]
         opt.tell(trial, float(y[step]))
         if step >= EVERY and step % EVERY == 0:
-            told = slice(step + 1)
+            told, now = slice(step + 1), step / STEPS
             truth = condition(kernel, noise**2, X[told], np.arange(step + 1.0), y[told]).at(float(step))
-            ways = chosen(opt, X[told], truth, lambda Z, at=step: problem(Z, at / STEPS))
-            found.append(
-                (problem.optimum(step / STEPS) - problem(np.array(list(ways.values())), step / STEPS)).tolist()
-            )
+            ways = chosen(opt, X[told], truth, problem(X[told], now))
+            found.append((problem.optimum(now) - problem(np.array(list(ways.values())), now)).tolist())
         clock.advance(1.0)
     return dict(zip(ways, np.mean(found, axis=0) / problem.deviation, strict=True))
 
