@@ -31,7 +31,7 @@ TURN_S, TURN_IDLE_S = 10, 30  # the same for a turn, during which a model is wor
 PATIENTLY = "BEGIN; SET LOCAL lock_timeout = '{}s'; SET LOCAL idle_in_transaction_session_timeout = '{}s'"
 BEGIN, BEGIN_TURN = PATIENTLY.format(LOCK_S, IDLE_S).encode(), PATIENTLY.format(TURN_S, TURN_IDLE_S).encode()
 BEGIN_READING = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-OWN_TABLES = {"studies", "asks", "tells", "removals", "tokens"}
+OWN_TABLES = {"studies", "asks", "tells", "removals", "active", "tokens"}
 TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename"
 OLDEST_SERVER = 12
 LOCK = b"SELECT pg_advisory_xact_lock(key) FROM (SELECT unnest(%s::bigint[]) AS key ORDER BY 1) AS keys"
