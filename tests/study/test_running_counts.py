@@ -5,6 +5,7 @@ import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from helpers.copying import studies_of_all_kinds
@@ -15,7 +16,7 @@ from helpers.studies import WINDOW, column, tiny, url
 import ebbtide as eb
 from ebbtide.dashboard.views import Views
 from ebbtide.study.active import Checkpoint
-from ebbtide.study.storage import Storage, schema
+from ebbtide.study.storage import Storage, StoredLog, schema
 
 DATA = Path(__file__).with_name("data")
 OLD = sorted(DATA.glob("v*.db"))
@@ -69,7 +70,7 @@ def test_what_is_opened_is_what_the_whole_history_says(tmp_path):
             clock.advance(1.0)
             trials = opt.ask(2)
             opt.tell(trials[0], 1.0, time=clock.now() - 20.0 if number == 6 else None)
-            opt.tell(trials[1], **({"failed": True} if number % 3 else {"abandoned": True}))
+            opt.tell(trials[1], failed=number % 3 > 0, abandoned=number % 3 == 0)
         for value in (1.0, None, 2.0):
             opt.tell({"x": 0.5}, value, failed=value is None)
         pending = opt.pending_trials
@@ -80,26 +81,28 @@ def test_what_is_opened_is_what_the_whole_history_says(tmp_path):
         assert (whole.first, 0 < len(whole.active) < whole.values_told) == (-13.0, True)
 
 
-def test_a_transaction_that_is_undone_undoes_its_counts(tmp_path):
-    with tiny(tmp_path / "s.db", algorithm=WINDOW, n_initial=1) as opt:
+def test_a_transaction_that_is_undone_undoes_its_counts(tmp_path, monkeypatch):
+    clock = eb.ManualClock()
+    with closing(Storage.of(url(tmp_path / "s.db"), create=True)) as storage:
+        opt = tiny(storage=storage, name="edge", algorithm=WINDOW, n_initial=1, clock=clock)
         for _ in range(8):
-            opt.clock.advance(1.0)
+            clock.advance(1.0)
             opt.tell(opt.ask(), 1.0)
         before = column(tmp_path / "s.db", "SELECT line FROM active")
 
-        def lose(ask):
-            record(ask)
+        def lose(log, ask):
+            record(log, ask)
             raise KeyboardInterrupt
 
-        record = opt._log.record_ask
-        opt._log.record_ask = lose
-        with pytest.raises(KeyboardInterrupt):
-            opt.ask()
-        opt._log.record_ask = record
+        record = StoredLog.record_ask
+        with monkeypatch.context() as patch:
+            patch.setattr(StoredLog, "record_ask", lose)
+            with pytest.raises(KeyboardInterrupt):
+                opt.ask()
         assert column(tmp_path / "s.db", "SELECT line FROM active") == before
         opt.tell(opt.ask(), 1.0)
         assert column(tmp_path / "s.db", "SELECT line FROM active") != before
-        check_counts(Storage(opt._log.database))
+        check_counts(storage)
 
 
 def test_a_deleted_study_leaves_nothing_active(tmp_path):
@@ -130,7 +133,7 @@ READS = {
 def histories(tmp_path_factory):
     """Two long ones, in which there is more of everything than anybody looks at; one is four times as long."""
     clock = eb.ManualClock()
-    options = {
+    options: dict[str, Any] = {
         "constraints": {"heat": eb.AtMost(0.5), "load": eb.AtMost(0.5)},
         "baseline": {"x": 0.5},
         "baseline_every": 4,
