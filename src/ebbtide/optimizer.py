@@ -259,7 +259,8 @@ class Optimizer(StudyReads, Asking):
 
     def trial(self, trial_id: str | int) -> Trial:
         """A trial that was asked for, by its id."""
-        return tells.asked_under(self._log, trial_id)
+        pending = self._engine.active.pending.get(tells.as_id(trial_id))
+        return tells.asked_under(self._log, trial_id) if pending is None else copied(pending)
 
     # --- pure reads ---------------------------------------------------------------------------------------
 

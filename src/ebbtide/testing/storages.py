@@ -104,14 +104,12 @@ def what_fails_is_undone(opening: Opening) -> None:
     """All of a transaction, or a part of it."""
     with closing(opening()) as storage:
         study = Optimizer(TINY, storage=storage, name="undone", seed=0)
-        with storage.database.transaction():
-            storage.database.lock(["undone"])
+        with storage.database.transaction(["undone"]):
             study.tell({"x": 0.1}, 1.0)
             expect_error(TrialError, lambda: study.tell(study.trial("0"), 1.0))
             study.tell({"x": 0.2}, 2.0)
         try:
-            with storage.database.transaction():
-                storage.database.lock(["undone"])
+            with storage.database.transaction(["undone"]):
                 Optimizer.open(storage, "undone").tell({"x": 0.3}, 3.0)
                 raise KeyboardInterrupt
         except KeyboardInterrupt:
@@ -194,8 +192,7 @@ def nobody_waits_for_each_other(opening: Opening) -> None:
             order = names[shift:] + names[:shift]
             studies = [Optimizer.open(storage, name) for name in order]
             for turn in range(EACH):
-                with storage.database.transaction():
-                    storage.database.lock(order)
+                with storage.database.transaction(order):
                     for study in studies:
                         study.tell({"x": 0.5}, float(turn))
             return EACH

@@ -53,8 +53,7 @@ def copy(source: Storage, target: Storage, names: Iterable[str] | None = None) -
 
 
 def _copied(source: Database, number: int, target: Database, name: str) -> Copied:
-    with target.transaction():
-        target.lock([name])
+    with target.transaction([name]):
         study = source.row(DESCRIBED, (number,))
         target.run("INSERT INTO studies (name, created, definition) VALUES (?, ?, ?)", (name, *study))
         (new,) = target.row("SELECT study FROM studies WHERE name = ?", (name,))

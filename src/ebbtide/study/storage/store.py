@@ -2,8 +2,8 @@
 
 import json
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -147,12 +147,9 @@ class Storage:
             self.database.run("DELETE FROM studies WHERE study = ?", (self.identify(name),))
             self.database.announce(name)
 
-    @contextmanager
-    def _alone_with(self, name: Any) -> Iterator[None]:
+    def _alone_with(self, name: Any) -> AbstractContextManager[None]:
         """A transaction in which nobody else creates, changes or deletes the study with this name."""
-        with self.database.transaction():
-            self.database.lock([str(name)])
-            yield
+        return self.database.transaction([str(name)])
 
     def _create(self, name: str, definition: Definition) -> StoredLog:
         description = definition.to_json()

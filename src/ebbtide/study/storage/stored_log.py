@@ -3,8 +3,8 @@
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -79,11 +79,8 @@ class StoredLog:
     def conditions(self) -> Conditions:
         return Conditions.from_json(self.definition)
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        with self.database.transaction():
-            self.database.lock([self.name])
-            yield
+    def transaction(self) -> AbstractContextManager[object]:
+        return self.database.transaction([self.name])
 
     def turn(self, insist: bool) -> AbstractContextManager[object]:
         return self.database.turn(self.name) if insist or self.database.is_taken(self.name) else nullcontext()
@@ -158,12 +155,12 @@ class StoredLog:
         return list(map(trial_of, self.database.rows(f"{TRIAL}{PENDING} ORDER BY a.ask", (self.study,))))
 
     def updates(self, asks: int, told: int) -> Updates:
+        if self._check_that_it_has(asks, told) == (asks, told):  # nearly always
+            return Updates()
         with self.database.reading():
-            _, lines = self._check_that_it_has(asks, told)
-            tells = self.tells_since(told) if lines > told else []  # a query that takes long even if it finds nothing
+            tells, new = self.tells_since(told), self.asks_since(asks)
             told_with_readings = [(observation, reading) for observation, reading, _ in tells]
-            new = self.asks_since(asks)
-            return Updates(new, told_with_readings, self.in_force() if new or tells else None)
+            return Updates(new, told_with_readings, self.in_force())
 
     def in_force(self) -> dict[str, Any] | None:
         query = "SELECT ask + 1, told, params FROM asks WHERE study = ? ORDER BY ask DESC LIMIT 1"
