@@ -86,6 +86,23 @@ def test_whoever_writes_while_it_is_upgraded_is_counted(old):
         check_counts(storage)
 
 
+def test_whoever_could_read_or_write_still_can(server, old):
+    name = old.rpartition("/")[2]
+    server.run('DROP ROLE IF EXISTS looker; DROP ROLE IF EXISTS "Te ller"')
+    server.run("""CREATE ROLE looker LOGIN PASSWORD 'l00k'; CREATE ROLE "Te ller" LOGIN PASSWORD 't3ll'""")
+    server.run("GRANT SELECT ON ALL TABLES IN SCHEMA public TO looker", name)
+    server.run('GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA public TO "Te ller"', name)
+    Storage.upgrade(old)
+    looker, teller = (f"postgresql://{who}@127.0.0.1:{server.port}/{name}" for who in ("looker:l00k", "Te%20ller:t3ll"))
+    with closing(Storage.of(looker, read_only=True)) as storage:
+        assert len(storage.page("sliding-window", 0, 1000, active=True).observations) == 102
+    with eb.Optimizer.open(teller, "sliding-window", clock=eb.ManualClock(300.0)) as study:
+        study.tell(study.ask(), 1.0)
+        assert study.told == 126
+    server.run('DROP OWNED BY looker, "Te ller"', name)
+    server.run('DROP ROLE looker, "Te ller"')
+
+
 def test_every_row_says_how_much_came_before_it(url):
     with closing(Storage.of(url, create=True)) as storage:
         studies_of_all_kinds(storage)

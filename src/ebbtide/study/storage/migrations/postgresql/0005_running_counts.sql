@@ -13,6 +13,19 @@ CREATE TABLE active (
     line bigint NOT NULL,
     PRIMARY KEY (study, line)
 );
+DO $$  -- whoever may read or change the other tables may do so with this one
+DECLARE
+    may record;
+BEGIN
+    FOR may IN
+        SELECT CASE grantee WHEN 'PUBLIC' THEN 'PUBLIC' ELSE quote_ident(grantee) END AS who,
+            CASE privilege_type WHEN 'INSERT' THEN 'INSERT, DELETE' ELSE privilege_type END AS what
+        FROM information_schema.table_privileges
+        WHERE table_schema = current_schema() AND table_name = 'removals' AND grantee <> current_user
+    LOOP
+        EXECUTE 'GRANT ' || may.what || ' ON active TO ' || may.who;
+    END LOOP;
+END $$;
 DROP INDEX broken_constraints;
 CREATE INDEX broken_constraints ON tells (study, broken, line) WHERE broken IS NOT NULL;
 
