@@ -1,6 +1,6 @@
 """A fleet over one PostgreSQL: do two services ask twice as often as one, and what do 10,000 studies cost?
 
-    python perf/fleet.py --rounds 3
+    make perf-fleet
 
 Replicas: 8 studies with 400 active observations, 32 clients that ask, tell at once and ask again. One service has one
 core, two have one each; a study's clients use the same service. Clients and database run on the same cores. One and two
@@ -162,9 +162,9 @@ def main() -> None:
     options = parser.parse_args()
     with cluster() as server:
         if options.only != "replicas":
-            record("fleet-studies", many_studies(server, options.seconds, options.rounds), "python perf/fleet.py")
+            record("fleet-studies", many_studies(server, options.seconds, options.rounds), "make perf-fleet")
         if options.only != "studies":
-            record("fleet-replicas", [replicas(server, options.seconds, options.rounds)], "python perf/fleet.py")
+            record("fleet-replicas", [replicas(server, options.seconds, options.rounds)], "make perf-fleet")
 
 
 if __name__ == "__main__":
