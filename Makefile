@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE# the tests start hundreds of processes: none sh
 .DEFAULT_GOAL := help
 .PHONY: help demo quick lint format test coverage test-slow test-minimum test-python test-browser test-operations test-postgres test-integrations \
   docs dist chaos chaos-postgres fuzz hostile perf perf-botorch perf-optuna perf-long perf-field perf-variants perf-inference \
-  perf-values perf-caution perf-tracker perf-sparse perf-world perf-arenas perf-pace perf-pace-botorch perf-service perf-throughput perf-worst perf-first-ask perf-resume perf-unread perf-dashboard \
+  perf-values perf-caution perf-tracker perf-sparse perf-world perf-arenas perf-pace perf-pace-botorch perf-service perf-throughput perf-worst perf-first-ask perf-resume perf-fleet perf-unread perf-dashboard \
   perf-live test-systems soak clean
 
 help: ## list the targets
@@ -151,8 +151,11 @@ perf-worst: .venv/.installed ## the service in trouble: how long until an ask is
 perf-first-ask: .venv/.installed ## thousands of measurements from elsewhere: how long does the first ask take?
 	$(BIN)/python perf/first_ask.py
 
-perf-resume: .venv/.installed ## how long it takes to open a stored study
+perf-resume: .venv/.installed ## how long it takes to open a stored study, to ask, to tell and to look at it, with up to a million observations
 	$(BIN)/python perf/resume.py
+
+perf-fleet: .venv/.postgres ## two services over one PostgreSQL against one, and 10,000 studies against 200
+	$(BIN)/python perf/fleet.py
 
 perf-unread: .venv/.installed ## 1,000 clients that do not read: how are others served, and how much memory does it take?
 	$(BIN)/python perf/unread.py

@@ -132,6 +132,9 @@ def long_run() -> Rows:
 # --- the service and the integrations -----------------------------------------------------------------------------
 
 
+RESUME = ("{:,}", "{:,}", "{}", "{:.1f}", "{:.1f}", "{:.1f}", "{:.0f}", "{:.0f}")  # milliseconds
+
+
 def load() -> Rows:
     busy = data("load-0.3s").dropna(subset="p99_ms")
     return [
@@ -372,7 +375,8 @@ TABLES = {
     "consecutive": Table(("consecutive",), consecutive),
     "throughput": Table(("throughput",), throughput),
     "long-run": Table(("long-run",), long_run),
-    "resume": each("resume", "{:,}", "{:,}", "{}", "{:.1f}", "{:.3f}", "{}"),
+    "resume": each("resume", *RESUME),
+    "resume-postgresql": each("resume-postgresql", *RESUME),
     "load": Table(("load-0.3s",), load),
     "worst": each("worst", "{}", "{:.2f}"),
     "unread": each("unread", "{}", "{:,}", "{:.1f}", "{:.0f}", "{:.1f}", "{:.1f}", "{:.0f}"),

@@ -1,15 +1,18 @@
 """32 clients on 8 studies of one service on the loopback: tells per second, and how long a tell and an ask take.
 
     python perf/service.py --seconds 30
+    python perf/service.py --seconds 30 --postgresql
 
 Each client asks, measures for a while, tells, and tells one value measured elsewhere. In the same run, on the same file
-system, another process commits and flushes to the disk, for comparison. Everything told must be stored once.
+system or in the same PostgreSQL, another process commits and flushes to the disk, for comparison. Everything told must
+be stored once.
 """
 
 import argparse
 import asyncio
 import json
 import math
+import os
 import random
 import sqlite3
 import statistics
@@ -18,11 +21,15 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from record import add_option, record
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 CLIENTS, STUDIES = 32, 8
 SPACE = {"x": {"type": "float", "low": 0.0, "high": 1.0}, "y": {"type": "float", "low": 0.0, "high": 1.0}}
@@ -104,7 +111,7 @@ def flushed_commits(path: Path, count: int, pause: float = 0.0) -> list[float]:
     database = sqlite3.connect(path, isolation_level=None)
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = FULL")
-    database.execute("CREATE TABLE t (x)")
+    database.execute("CREATE TABLE IF NOT EXISTS t (x)")
     times = []
     for i in range(count):
         began = time.perf_counter()
@@ -112,6 +119,21 @@ def flushed_commits(path: Path, count: int, pause: float = 0.0) -> list[float]:
         times.append(time.perf_counter() - began)
         time.sleep(pause)
     database.close()
+    return times
+
+
+def committed_inserts(url: str, count: int, pause: float = 0.0) -> list[float]:
+    """The same in PostgreSQL, in a database of their own."""
+    import psycopg
+
+    times = []
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS t (x text)")
+        for i in range(count):
+            began = time.perf_counter()
+            connection.execute("INSERT INTO t VALUES (%s)", ("x" * 200 + str(i),))
+            times.append(time.perf_counter() - began)
+            time.sleep(pause)
     return times
 
 
@@ -124,22 +146,31 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument("--think", type=float, default=0.3, help="mean seconds that a measurement takes")
     parser.add_argument("--folder", type=Path, help="where the files go; a temporary folder by default")
+    parser.add_argument("--postgresql", action="store_true", help="in PostgreSQL instead of SQLite")
     add_option(parser)
     options = parser.parse_args()
+    if options.postgresql:
+        from helpers.postgres import cluster
+
+        with cluster() as server:
+            url, other = server.url(server.database()), server.url(server.database())
+            measure(url, partial(committed_inserts, other), options)
+        return
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        measure(Path(folder), options)
+        measure(f"sqlite:///{folder}/load.db", partial(flushed_commits, Path(folder) / "beside.db"), options)
 
 
-def measure(folder: Path, options: argparse.Namespace) -> None:
-    alone = statistics.median(flushed_commits(folder / "alone.db", 500))
-    command = [sys.executable, "-m", "ebbtide", "serve", "--storage", f"sqlite:///{folder}/load.db"]
-    server = subprocess.Popen([*command, "--port", "0"], stdout=subprocess.PIPE, text=True)
+def measure(url: str, commits_of: Callable[[int, float], list[float]], options: argparse.Namespace) -> None:
+    alone = statistics.median(commits_of(500, 0.0))
+    command = [sys.executable, "-m", "ebbtide", "serve", "--port", "0"]
+    environment = os.environ | {"EBBTIDE_STORAGE": url}
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     try:
         assert server.stdout is not None
         port = int(server.stdout.readline().split(":")[-1].split()[0])
         load = Load(port, options.seconds, options.think)
         with ProcessPoolExecutor(1) as beside:
-            commits = beside.submit(flushed_commits, folder / "beside.db", int(20 * options.seconds), 0.05)
+            commits = beside.submit(commits_of, int(20 * options.seconds), 0.05)
             asyncio.run(load.run())
     finally:
         server.terminate()
@@ -154,7 +185,8 @@ def measure(folder: Path, options: argparse.Namespace) -> None:
     tell, commit = percentile(load.tells, 0.99), percentile(commits.result(), 0.99)
     print(f"a tell's p99 is {tell / commit:.1f} times a commit's in the same run; {tell / alone:.0f} times one alone")
     rows.append({"request": "commit, alone", "p50_ms": 1e3 * alone})
-    record(f"load-{options.think:g}s", rows, "make perf-service")
+    where = "postgresql-load" if options.postgresql else "load"
+    record(f"{where}-{options.think:g}s", rows, "make perf-service")
     print(f"{sum(load.told.values())} told, each stored once; refused: {dict(load.refused) or 'none'}")
 
 

@@ -259,7 +259,9 @@ class Optimizer(StudyReads, Asking):
 
     def trial(self, trial_id: str | int) -> Trial:
         """A trial that was asked for, by its id."""
-        return tells.asked_under(self._log, trial_id)
+        number = tells.as_id(trial_id)
+        pending = self._engine.active.pending.get(number) if isinstance(number, str) else None
+        return tells.asked_under(self._log, trial_id) if pending is None else copied(pending)
 
     # --- pure reads ---------------------------------------------------------------------------------------
 

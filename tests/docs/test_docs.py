@@ -290,8 +290,8 @@ def test_the_service_page_has_the_limits_of_the_code():
         f"{limits.connections:,} connections, of them {limits.connections_per_address:,} from one address; "
         f"{limits.rate:,.0f} requests per second from one address, and {protocol.MAX_PIPELINED} in a row before the "
         f"first is answered; "
-        f"{limits.studies:,} studies, each with a definition of at most {MAX_DEFINITION:,} characters and "
-        f"{limits.width} coordinates (a category has one per choice); {limits.trials} trials per ask; "
+        f"{limits.studies:,} studies (or `--max-studies`), each with a definition of at most {MAX_DEFINITION:,} "
+        f"characters and {limits.width} coordinates (a category has one per choice); {limits.trials} trials per ask; "
         f"{limits.streams} event streams; {reader.MAX_WAITING} long answers that wait for the database. A context has "
         f"at most {MAX_WIDTH} coordinates, and there are at most {MAX_CYCLES} cycles and {MAX_CONSTRAINTS} constraints."
     )

@@ -11,14 +11,16 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from helpers.chaos import CLIENTS, STUDIES, TELLER, Caller, Nursery, Teller
+from helpers.counts import check_counts
 from helpers.postgres import HELD_BY_OTHERS, Cluster, Proxy, cluster, free_port, proxy
 
 import ebbtide as eb
+from ebbtide.study.storage import Storage
 
 REPLICAS = 3
 CHECK_EVERY = 10  # faults
@@ -80,12 +82,14 @@ class Scene:
             time.sleep(0.02)
 
     def check_that_nothing_is_left(self) -> None:
-        """Locks, before the services end; connections, afterwards; deadlocks at any time."""
+        """Locks, before the services end; connections, afterwards; deadlocks at any time. All is counted right."""
         _wait_until(lambda: self.server.run(HELD_BY_OTHERS) == [(0,)], "a lock is left")
         for home in self.homes:
             home.kill()
         _wait_until(lambda: self.server.run(CONNECTED) == [(0,)], "a connection is left")
         assert "deadlock detected" not in self.server.log.read_text(errors="replace")
+        with closing(Storage.of(self.server.url(self.database))) as storage:
+            check_counts(storage)
 
 
 @contextmanager

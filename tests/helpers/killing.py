@@ -141,10 +141,12 @@ class Log:
             self.tells: list[Any] = []
             self.asks: list[Any] = []
             self.removals: list[Any] = []
+            self.active: list[Any] = []
             if "tells" in tables:
                 self.tells = connection.execute("SELECT line, value, ask, asks FROM tells ORDER BY line").fetchall()
                 self.asks = connection.execute("SELECT ask, told FROM asks ORDER BY ask").fetchall()
                 self.removals = connection.execute("SELECT line, ask FROM removals").fetchall()
+                self.active = connection.execute("SELECT line FROM active ORDER BY line").fetchall()
 
     @property
     def values(self) -> list[int]:
@@ -154,6 +156,7 @@ class Log:
         lines, numbers = [line for line, *_ in self.tells], [ask for ask, _ in self.asks]
         trials = [ask for _, _, ask, _ in self.tells if ask is not None]
         befores = [asks for *_, asks in self.tells]
+        removed, seen = {line for line, _ in self.removals}, max((told for _, told in self.asks), default=0)
         return [
             problem
             for problem, found in {
@@ -164,8 +167,9 @@ class Log:
                 "a trial was told that was not asked for": not set(trials) <= set(numbers),
                 "lines and asks are out of order": befores != sorted(befores) or max(befores, default=0) > len(numbers),
                 "an ask saw what was not told": any(told > len(lines) for _, told in self.asks),
-                "a line was removed twice, or never told": len({line for line, _ in self.removals}) < len(self.removals)
-                or not {line for line, _ in self.removals} <= set(lines),
+                "a line was removed twice, or never told": len(removed) < len(self.removals)
+                or not removed <= set(lines),
+                "other lines are active": [line for (line,) in self.active] != sorted(set(range(seen)) - removed),
             }.items()
             if found
         ]

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from helpers.direct import running
+from helpers.serving import served
 
 from ebbtide import service
 from ebbtide.service import middleware, reader
@@ -41,6 +42,12 @@ def test_there_are_only_so_many_studies_until_one_is_deleted(direct, studies):
     assert direct.call("DELETE", f"/studies/{studies[0]}").status == 204
     assert direct.call("POST", "/studies", more).status == 201
     assert direct.call("DELETE", "/studies/one more").status == 204
+
+
+def test_how_many_there_may_be_is_an_option(tmp_path):
+    with served(tmp_path, "--max-studies", "1") as server:
+        made = [server.call("POST", "/studies", {"name": name, "space": SPACE}).status for name in ("a", "b")]
+    assert made == [201, 409]
 
 
 def test_an_address_that_sends_too_many_requests_has_to_wait_and_others_do_not(direct):

@@ -2,8 +2,9 @@
 
 `data/v1.db` and `data/v1-*.json` were written before the first release (schema and snapshot version 1); `data/v2.db`
 and `data/v2-*.json` before there were contexts and constraints (schema version 2, snapshot version 1); `data/v3.db` and
-`data/v3-*.json` before there were tokens (schema version 3). Another build of NumPy or another processor may round
-differently, hence the tolerances.
+`data/v3-*.json` before there were tokens (schema version 3); `data/v4.db` and `data/v4-*.json` before there were
+running counts (schema version 4). Another build of NumPy or another processor may round differently, hence the
+tolerances.
 """
 
 import json
@@ -16,7 +17,7 @@ import pytest
 import ebbtide as eb
 
 DATA = Path(__file__).with_name("data")
-EXPECTED = {v: json.loads((DATA / f"{v}-expected.json").read_text(encoding="utf-8")) for v in ("v1", "v2", "v3")}
+EXPECTED = {v: json.loads((DATA / f"{v}-expected.json").read_text(encoding="utf-8")) for v in ("v1", "v2", "v3", "v4")}
 STUDIES = [(version, name) for version, studies in EXPECTED.items() for name in studies]
 
 

@@ -188,15 +188,22 @@ def plot(files: tuple[Path, ...]) -> None:
     metavar="NAME",
     help="Host name by which the service may be reached.",
 )
+@click.option("--max-studies", default=1000, type=click.IntRange(min=1), help="How many studies may be created.")
 @click.option("--access-log", is_flag=True, help="Log every request, not only refusals and errors.")
 def serve(
-    storage: str, host: str, port: int, token: str | None, allowed_hosts: tuple[str, ...], access_log: bool
+    storage: str,
+    host: str,
+    port: int,
+    token: str | None,
+    allowed_hosts: tuple[str, ...],
+    max_studies: int,
+    access_log: bool,
 ) -> None:
     """Serve the studies of a database over HTTP until Ctrl-C. docs/service.md describes the routes."""
     from ebbtide.cli import service
 
     with clearly():
-        service.serve(storage, host, port, token, allowed_hosts, access_log)
+        service.serve(storage, host, port, token, allowed_hosts, max_studies, access_log)
 
 
 @ebbtide.command(short_help="Look at stored studies in a browser.")

@@ -13,13 +13,27 @@ from ebbtide.study.storage.urls import SQLITE, is_postgresql, shown
 
 
 def serve(
-    storage: str, host: str, port: int, token: str | None, allowed_hosts: tuple[str, ...], access_log: bool
+    storage: str,
+    host: str,
+    port: int,
+    token: str | None,
+    allowed_hosts: tuple[str, ...],
+    max_studies: int,
+    access_log: bool,
 ) -> None:
     need("fastapi", "plotly", "prometheus_client", "uvicorn", extra="service")
     from ebbtide import service
 
     _stop_at_hangup()
-    service.serve(storage, host=host, port=port, token=token, allowed_hosts=allowed_hosts, access_log=access_log)
+    service.serve(
+        storage,
+        host=host,
+        port=port,
+        token=token,
+        allowed_hosts=allowed_hosts,
+        limits=service.Limits(studies=max_studies),
+        access_log=access_log,
+    )
 
 
 def dashboard(file: str, port: int) -> None:

@@ -3,13 +3,12 @@
 They are thinned evenly, by a stride that is a power of two, so that a point stays while the study grows.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ebbtide.errors import ConfigurationError
-from ebbtide.gp.arrays import Rows
 from ebbtide.records import Observation
 from ebbtide.study.log import Ask
 from ebbtide.study.storage import StoredLog, Summary
@@ -39,21 +38,21 @@ class Excerpt:
         kept = within[:: thinned(0, len(within), POINTS).step]
         numbers = thinned(first_ask, summary.asked, STEPS)
         asks = log.asks_numbered([*numbers, summary.asked - 1])
-        told = np.array([ask.told for ask in asks], dtype=int)
-        between = _removed(log, [int(ask.trial.id) for ask in asks], first_ask, numbers.step)
-        removed = summary.removed - between.sum() + np.cumsum(between)
-        failed = np.searchsorted(log.lines_without_value(), told)
+        active_after, removed = _counts(log, asks, first_ask)
         newest = range(max(first, summary.told - NEWEST), summary.told)
         observations = log.numbered(sorted({*lines, *kept, *newest}))
-        return cls(lines, observations, asks, (told - failed - removed).tolist(), between.tolist())
+        return cls(lines, observations, asks, active_after, removed)
 
 
-def _removed(log: StoredLog, asks: list[int], first: int, stride: int) -> Rows:
-    """How many were removed by each ask shown and by those since the one before; every `stride`-th ask is shown."""
-    removed = np.zeros(len(asks), dtype=int)
-    for block, number in log.removals_by_blocks(first, stride):
-        removed[np.searchsorted(asks, min(block * stride, asks[-1]))] += number
-    return removed
+def _counts(log: StoredLog, asks: Sequence[Ask], first: int) -> tuple[list[int], list[int]]:
+    """How many were active after each ask, and how many were removed since the one before, or since ask `first`."""
+    numbers = [int(ask.trial.id) for ask in asks]
+    counts = log.counts_at([first, *numbers])
+    valued, gone = (np.array([counts[number][part] for number in numbers], dtype=int) for part in (0, 1))
+    removed = gone + [len(ask.removed) for ask in asks]
+    # All observations shown may have been told since the last ask: then there is no ask `first` yet.
+    before = counts[first][1] if first in counts else removed[-1:]
+    return (valued - removed).tolist(), np.diff(removed, prepend=before).tolist()
 
 
 def _beginning(log: StoredLog, summary: Summary, last: int | None) -> tuple[int, int]:

@@ -5,8 +5,6 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from ebbtide.clock import is_far_ahead
 from ebbtide.gp.arrays import Array
 from ebbtide.records import Observation, Recommendation
@@ -64,19 +62,23 @@ class FollowedStudy:
 
     def recommend_after(self, asks: Sequence[Ask]) -> None:
         """Work out the recommendations after some asks."""
-        removals = self.log.removals_since(min(int(ask.trial.id) for ask in asks))
-        at, line = np.array(removals, dtype=int).reshape(-1, 2).T
-        current = self.engine.active.lines
+        counts = self.log.counts_at([int(ask.trial.id) for ask in asks])
         for ask in asks:
             number = int(ask.trial.id)
-            # What was active then was removed later, or is still active.
-            then = np.concatenate([line[at > number], current])
-            observations = self.log.numbered(then[then < ask.told].tolist())
+            valued, gone = counts[number]
+            observations = self._active_after(ask, valued - gone - len(ask.removed))
             engine = self._as_of(ask, observations)
             context = ask.trial.context or _latest(engine)
             self._recommended[number] = engine.recommend(ask.now, self.coordinates(context))
         while len(self._recommended) > REMEMBERED:
             self._recommended.popitem(last=False)
+
+    def _active_after(self, ask: Ask, number: int) -> dict[int, Observation]:
+        """So many observations were active after an ask: they are still, or were the first to be removed later."""
+        current = self.engine.active.lines
+        still: list[int] = current[current < ask.told].tolist()
+        later = self.log.removed_after(int(ask.trial.id), ask.told, number - len(still))
+        return self.log.numbered([*later, *still])
 
     def _as_of(self, ask: Ask, observations: dict[int, Observation]) -> Engine:
         engine = Engine(self.engine.definition)

@@ -87,8 +87,7 @@ class Writer:
         batch = [entry for entry in batch if entry.future.set_running_or_notify_cancel()]  # unless it was cancelled
         outcomes: list[Callable[[Future[Any]], None]] = []
         try:
-            with self.database.transaction():
-                self.database.lock({entry.study for entry in batch if entry.study is not None})
+            with self.database.transaction({entry.study for entry in batch if entry.study is not None}):
                 outcomes = [_outcome(entry.operation) for entry in batch]
             if any(entry.operation != self.database.touch for entry in batch):
                 self._failure = None

@@ -10,9 +10,12 @@ from contextlib import closing
 from functools import partial
 from typing import Any
 
+from ebbtide.algorithms import Algorithm
 from ebbtide.clock import ManualClock
 from ebbtide.errors import StudyError, TrialError, UnknownStudyError
 from ebbtide.optimizer import Optimizer
+from ebbtide.parts.staleness import SlidingWindow
+from ebbtide.study.limits import AtMost
 from ebbtide.study.storage import Storage, tokens
 from ebbtide.testing.expectations import expect, expect_equal, expect_error
 from ebbtide.testing.logs import LOG_CHECKS, TINY, Opened
@@ -61,40 +64,52 @@ def names_are_found_by_prefix_and_in_pages(opening: Opening) -> None:
 
 
 def a_summary_and_the_pages_agree_with_the_history(opening: Opening) -> None:
+    """Also of a study that has removed something."""
     with closing(opening()) as storage:
-        study = Optimizer(TINY, storage=storage, name="counts", seed=0, n_initial=100)
+        clock = ManualClock()
+        options: dict[str, Any] = {"seed": 0, "n_initial": 3, "clock": clock, "constraints": {"heat": AtMost(5.0)}}
+        forgetful = Algorithm(staleness=SlidingWindow(size=3))
+        study = Optimizer(TINY, storage=storage, name="counts", algorithm=forgetful, **options)
         for number in range(10):
+            clock.advance(1.0)
             trial = study.ask()
-            outcome: dict[str, Any] = {"value": float(number)}
+            outcome: dict[str, Any] = {"value": float(number), "constraints": {"heat": float(number)}}
             study.tell(trial, **({"failed": True} if number == 3 else {"abandoned": True} if number == 4 else outcome))
         study.ask()
-        seen = storage.summary("counts")
+        study.tell({"x": 0.5}, 1.0)
+        history, seen = study.history, storage.summary("counts")
         counts = (seen.asked, seen.told, seen.failed, seen.abandoned, seen.active, seen.removed)
-        expect_equal((11, 10, 1, 1, 8, 0), counts, "asked, told, failed, abandoned, active, removed")
+        active = sum(told.active for told in history)
+        expect_equal((11, 11, 1, 1, active, 9 - active), counts, "asked, told, failed, abandoned, active, removed")
+        expect(seen.removed > 0, "nothing was removed")
+        expect_equal(study.violations, seen.violations, "the violations")
+        expect_equal([seen], storage.listed("counts").summaries, "the study in the list")
+        again = Optimizer.open(storage, "counts", clock=clock)
+        expect_equal((study.violations, study.told), (again.violations, again.told), "violations and told when opened")
         lines, start = list[tuple[int, object]](), 0
         while (page := storage.page("counts", start, 4)).next is not None:
             lines += page.observations
             start = page.next
         lines += page.observations
-        expect_equal(list(enumerate(study.history)), lines, "the pages")
-        for active in (True, False):
-            wanted = [line for line, told in enumerate(study.history) if told.active is active]
-            found = [line for line, _ in storage.page("counts", 0, 100, active).observations]
-            expect_equal(wanted, found, f"the lines with active={active}")
+        expect_equal(list(enumerate(history)), lines, "the pages")
+        for wanted in (True, False):
+            those = [line for line, told in enumerate(history) if told.active is wanted]
+            found = [line for line, _ in storage.page("counts", 0, 100, wanted).observations]
+            expect_equal(those, found, f"the lines with active={wanted}")
+            found = [line for line, _ in storage.page("counts", those[1], 1, wanted).observations]
+            expect_equal(those[1:2], found, f"a page with active={wanted}")
 
 
 def what_fails_is_undone(opening: Opening) -> None:
     """All of a transaction, or a part of it."""
     with closing(opening()) as storage:
         study = Optimizer(TINY, storage=storage, name="undone", seed=0)
-        with storage.database.transaction():
-            storage.database.lock(["undone"])
+        with storage.database.transaction(["undone"]):
             study.tell({"x": 0.1}, 1.0)
             expect_error(TrialError, lambda: study.tell(study.trial("0"), 1.0))
             study.tell({"x": 0.2}, 2.0)
         try:
-            with storage.database.transaction():
-                storage.database.lock(["undone"])
+            with storage.database.transaction(["undone"]):
                 Optimizer.open(storage, "undone").tell({"x": 0.3}, 3.0)
                 raise KeyboardInterrupt
         except KeyboardInterrupt:
@@ -177,8 +192,7 @@ def nobody_waits_for_each_other(opening: Opening) -> None:
             order = names[shift:] + names[:shift]
             studies = [Optimizer.open(storage, name) for name in order]
             for turn in range(EACH):
-                with storage.database.transaction():
-                    storage.database.lock(order)
+                with storage.database.transaction(order):
                     for study in studies:
                         study.tell({"x": 0.5}, float(turn))
             return EACH

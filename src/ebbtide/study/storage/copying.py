@@ -14,12 +14,14 @@ DESCRIBED = "SELECT created, definition FROM studies WHERE study = ?"
 TABLES = {  # each with its columns; the first one is its number within the study
     "asks": (
         *("ask", "told", "now", "until", "landed", "params", "time", "expires", "state", "kind", "context", "filled"),
+        "gone",
     ),
     "tells": (
         *("line", "asks", "reading", "params", "time", "value", "ask", "key", "abandoned"),
-        *("context", "filled", "constraints", "broken"),
+        *("context", "filled", "constraints", "broken", "valued", "failed", "first", "last", "alike"),
     ),
     "removals": ("line", "ask", "relevance"),
+    "active": ("line",),
 }
 FLAGS = {"abandoned"}  # numbers in SQLite
 
@@ -51,8 +53,7 @@ def copy(source: Storage, target: Storage, names: Iterable[str] | None = None) -
 
 
 def _copied(source: Database, number: int, target: Database, name: str) -> Copied:
-    with target.transaction():
-        target.lock([name])
+    with target.transaction([name]):
         study = source.row(DESCRIBED, (number,))
         target.run("INSERT INTO studies (name, created, definition) VALUES (?, ?, ?)", (name, *study))
         (new,) = target.row("SELECT study FROM studies WHERE name = ?", (name,))

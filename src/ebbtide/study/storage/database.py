@@ -39,18 +39,15 @@ class Database(Protocol):
     def row(self, query: str, values: Values = ()) -> Any:
         """The first row, or None."""
 
-    def transaction(self) -> AbstractContextManager[None]:
-        """All or nothing, and on the disk when it ends. Inside another transaction: a part that may fail on its own."""
+    def transaction(self, studies: Iterable[str] = ()) -> AbstractContextManager[None]:
+        """All or nothing, and on the disk when it ends. Inside another transaction: a part that may fail on its own.
+
+        Until it ends, nobody else records anything in the studies with these names, and what was recorded before is
+        seen. Whoever needs several studies names all of them at once, so that no two processes wait for each other.
+        """
 
     def reading(self) -> AbstractContextManager[None]:
         """Several queries that see the same state."""
-
-    def lock(self, names: Iterable[str]) -> None:
-        """Until the transaction ends, nobody else records anything in the studies with these names.
-
-        What was recorded before is seen from then on. Whoever needs several studies in one transaction locks all of
-        them at once: in this way, no two processes wait for each other.
-        """
 
     def turn(self, name: str) -> AbstractContextManager[object]:
         """Around an ask, from its plan to its record, that must not be overtaken by those of other processes."""

@@ -9,7 +9,7 @@ import os
 import re
 import time
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import sha256
@@ -31,10 +31,10 @@ TURN_S, TURN_IDLE_S = 10, 30  # the same for a turn, during which a model is wor
 PATIENTLY = "BEGIN; SET LOCAL lock_timeout = '{}s'; SET LOCAL idle_in_transaction_session_timeout = '{}s'"
 BEGIN, BEGIN_TURN = PATIENTLY.format(LOCK_S, IDLE_S).encode(), PATIENTLY.format(TURN_S, TURN_IDLE_S).encode()
 BEGIN_READING = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-OWN_TABLES = {"studies", "asks", "tells", "removals", "tokens"}
+OWN_TABLES = {"studies", "asks", "tells", "removals", "active", "tokens"}
 TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename"
 OLDEST_SERVER = 12
-LOCK = b"SELECT pg_advisory_xact_lock(key) FROM (SELECT unnest(%s::bigint[]) AS key ORDER BY 1) AS keys"
+LOCK = b"; SELECT pg_advisory_xact_lock(%d)"  # in the same message as what comes before it
 NOTIFY = b"SELECT pg_notify(%s, name) FROM unnest(%s::text[]) AS name"
 
 
@@ -53,6 +53,7 @@ class PostgresqlDatabase:
         self._depth = 0
         self._locked: set[int] = set()
         self._insisted: str | None = None  # the study on whose next ask this one insists
+        self._queued: list[bytes] = []  # statements that go along with the next one
         self._news: dict[str, None] = {}
         self._closed = False
         try:
@@ -128,16 +129,17 @@ class PostgresqlDatabase:
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> None:
         with self._writing() as connection:
-            connection.execute(translated(statement), values)
+            self._send(connection, translated(statement), values)
 
     def run_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        with self._writing() as connection:
+        with self._writing() as connection, connection.pipeline():
+            self._send_queued(connection)
             connection.cursor().executemany(translated(statement), rows)
 
     def rows(self, query: str, values: Values = ()) -> list[Any]:
         with self._clearly():
             if self._held is not None:
-                return self._held.execute(translated(query), values).fetchall()
+                return self._send(self._held, translated(query), values).fetchall()
             connection, found = self._begun(translated(query), values)
             self._give_back(connection)
             return found
@@ -172,56 +174,93 @@ class PostgresqlDatabase:
     # --- transactions -------------------------------------------------------------------------------------
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self, studies: Iterable[str] = ()) -> Iterator[None]:
+        keys = sorted({_key("study", name) for name in studies})
         if self._depth:
             with self._part():
+                self._lock_keys(keys)
                 yield
             return
         if self._mode == "ro":
             raise StorageError(f"{self.place} was opened only for reading")
-        with self._holding(BEGIN, b"COMMIT"):
-            self._depth = 1
+        with self._holding(BEGIN + b"".join(LOCK % key for key in keys), self._commit):
+            self._depth, self._locked = 1, set(keys)
             yield
-        self._tell_the_news()
 
     @contextmanager
     def _part(self) -> Iterator[None]:
-        point = f"part{self._depth}"
+        point = b"part%d" % self._depth
+        begin = b"SAVEPOINT " + point
         depth, news = self._depth, dict(self._news)
-        self.run(f"SAVEPOINT {point}")
+        self._queued.append(begin)
         self._depth = depth + 1
         try:
             yield
-            self.run(f"RELEASE {point}")
+            if begin in self._queued:  # nothing was sent since
+                self._queued.remove(begin)
+            else:
+                self._queued.append(b"RELEASE " + point)
         except BaseException:
             self._news = news
-            with suppress(psycopg.Error, StorageError):  # if the connection is gone, so is the whole transaction
-                self._connection.execute(f"ROLLBACK TO {point}; RELEASE {point}".encode())
+            if begin in self._queued:
+                self._queued.remove(begin)
+            else:
+                self._queued = []
+                with suppress(psycopg.Error, StorageError):  # if the connection is gone, so is the whole transaction
+                    self._connection.execute(b"ROLLBACK TO %b; RELEASE %b" % (point, point))
             raise
         finally:
             self._depth = depth
+
+    def _send(self, connection: Connection, query: bytes, values: Values) -> psycopg.Cursor[Any]:
+        """Nobody waits for what is queued: it goes along, and so does its answer."""
+        if not self._queued:
+            return connection.execute(query, values)
+        with connection.pipeline():
+            self._send_queued(connection)
+            return connection.execute(query, values)
+
+    def _send_queued(self, connection: Connection) -> None:
+        queued, self._queued = self._queued, []
+        for statement in queued:
+            connection.execute(statement)
+
+    def _commit(self, connection: Connection) -> None:
+        """The news go along, but come after the commit: inside, all commits of the database would wait for each other.
+
+        If they are lost, those who wait look after a second anyway.
+        """
+        names, committed = list(self._news), None
+        try:
+            with connection.pipeline():
+                self._send_queued(connection)
+                committed = connection.execute(b"COMMIT")
+                if names:
+                    connection.execute(NOTIFY, (CHANNEL, names))
+        except psycopg.Error:
+            if committed is None or committed.statusmessage != "COMMIT":
+                raise
 
     @contextmanager
     def reading(self) -> Iterator[None]:
         if self._held is not None:
             yield
             return
-        with self._holding(BEGIN_READING, b"ROLLBACK"):
+        with self._holding(BEGIN_READING, Connection.rollback):
             yield
 
     @contextmanager
-    def _holding(self, begin: bytes, end: bytes) -> Iterator[None]:
+    def _holding(self, begin: bytes, end: Callable[[Connection], None]) -> Iterator[None]:
         """A connection that is ours until the transaction ends."""
         with self._clearly():
             connection, _ = self._begun(begin)
         self._held = connection
-        self._locked, self._news = set(), {}
+        self._locked, self._queued, self._news = set(), [], {}
         try:
             yield
             with self._clearly():
-                connection.execute(end)
+                end(connection)
         except BaseException:
-            self._news = {}
             with suppress(psycopg.Error):
                 connection.rollback()
             raise
@@ -229,9 +268,9 @@ class PostgresqlDatabase:
             self._held, self._depth = None, 0
             self._give_back(connection)
 
-    def _begun(self, query: bytes, values: Values = (), patience: float | None = None) -> tuple[Connection, list[Any]]:
+    def _begun(self, query: bytes, values: Values = ()) -> tuple[Connection, list[Any]]:
         """A connection on which this succeeded: one that broke while nobody used it is no reason to fail."""
-        deadline = time.monotonic() + (PATIENCE_S if patience is None else patience)
+        deadline = time.monotonic() + PATIENCE_S
         while True:
             connection = self._take(deadline)
             try:
@@ -262,9 +301,6 @@ class PostgresqlDatabase:
 
     # --- other processes ----------------------------------------------------------------------------------
 
-    def lock(self, names: Iterable[str]) -> None:
-        self._lock_keys([_key("study", name) for name in names])
-
     def _lock_keys(self, keys: Sequence[int]) -> None:
         """All at once and in one order: in this way, no two processes wait for each other."""
         missing = set(keys) - self._locked
@@ -273,7 +309,7 @@ class PostgresqlDatabase:
         if self._locked and min(missing) < max(self._locked):
             raise StorageError(f"{self.place}: several studies must be locked at once")
         with self._clearly():
-            self._connection.execute(LOCK, (sorted(missing),))
+            self._connection.execute(b"".join(LOCK % key for key in sorted(missing))[1:])
         self._locked |= missing
 
     @contextmanager
@@ -301,17 +337,6 @@ class PostgresqlDatabase:
 
     def announce(self, name: str) -> None:
         self._news[name] = None
-
-    def _tell_the_news(self) -> None:
-        """After the commit: inside, it would make all commits of the database wait for each other.
-
-        If it is lost, those who wait look after a second anyway.
-        """
-        names, self._news = list(self._news), {}
-        if names:
-            with suppress(StorageError, psycopg.Error):
-                connection, _ = self._begun(NOTIFY, (CHANNEL, names), patience=0.1)
-                self._give_back(connection)
 
     @contextmanager
     def _clearly(self) -> Iterator[None]:

@@ -223,8 +223,11 @@ class SqliteDatabase:
         return int(self.row(query)[0])
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """All or nothing, and on the disk when it ends. Inside another transaction: a part that may fail on its own."""
+    def transaction(self, studies: Iterable[str] = ()) -> Iterator[None]:
+        """All or nothing, and on the disk when it ends. Inside another transaction: a part that may fail on its own.
+
+        There is one writer at a time, whatever the studies.
+        """
         begin, end, undo = ("BEGIN IMMEDIATE", "COMMIT", "ROLLBACK")
         if self._depth:
             point = f"part{self._depth}"
@@ -244,9 +247,6 @@ class SqliteDatabase:
             raise
         finally:
             self._depth = depth
-
-    def lock(self, names: Iterable[str]) -> None:
-        """There is one writer at a time anyway."""
 
     def turn(self, name: str) -> AbstractContextManager[object]:
         """Others wait for the end of the transaction."""

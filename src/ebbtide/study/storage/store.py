@@ -2,8 +2,8 @@
 
 import json
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -22,14 +22,15 @@ from ebbtide.study.storage.stored_log import ALL, OBSERVATION, StoredLog, broken
 MAX_NAME = 100
 MAX_CHECKED = 10_000  # studies whose definitions are remembered as sound
 SHOWN = 10  # names listed in an error
-COUNTS = """
-    SELECT (SELECT coalesce(max(ask) + 1, 0) FROM asks WHERE study = :study),
-        (SELECT coalesce(max(line) + 1, 0) FROM tells WHERE study = :study),
-        (SELECT count(*) FROM tells INDEXED BY failures WHERE study = :study AND value IS NULL AND NOT abandoned),
-        (SELECT count(*) FROM tells INDEXED BY failures WHERE study = :study AND value IS NULL AND abandoned),
-        (SELECT count(*) FROM removals WHERE study = :study),
-        (SELECT reading FROM tells WHERE study = :study ORDER BY line DESC LIMIT 1)
-"""  # without INDEXED BY, SQLite would look at every line
+COUNTED = """
+    SELECT s.study, s.name, s.created, s.definition, coalesce(a.ask + 1, 0), coalesce(t.line + 1, 0),
+        coalesce(t.valued, 0), coalesce(t.failed, 0),
+        coalesce(a.gone, 0) + (SELECT count(*) FROM removals r WHERE r.study = a.study AND r.ask = a.ask), t.reading
+    FROM studies s
+    LEFT JOIN asks a ON a.study = s.study AND a.ask = (SELECT max(ask) FROM asks WHERE study = s.study)
+    LEFT JOIN tells t ON t.study = s.study AND t.line = (SELECT max(line) FROM tells WHERE study = s.study)
+    WHERE {}
+"""  # the last rows say how much there is
 COUNT = "SELECT count(*) FROM studies WHERE {}"
 NAMED = "SELECT study, {} FROM studies WHERE {} ORDER BY name LIMIT :limit"
 NEWEST = """
@@ -146,12 +147,9 @@ class Storage:
             self.database.run("DELETE FROM studies WHERE study = ?", (self.identify(name),))
             self.database.announce(name)
 
-    @contextmanager
-    def _alone_with(self, name: Any) -> Iterator[None]:
+    def _alone_with(self, name: Any) -> AbstractContextManager[None]:
         """A transaction in which nobody else creates, changes or deletes the study with this name."""
-        with self.database.transaction():
-            self.database.lock([str(name)])
-            yield
+        return self.database.transaction([str(name)])
 
     def _create(self, name: str, definition: Definition) -> StoredLog:
         description = definition.to_json()
@@ -210,32 +208,39 @@ class Storage:
         return Listing(summaries, damaged, _decoded(rows[end - 1][1]) if end < len(rows) else None)
 
     def _summaries(self, named: Sequence[tuple[int, bytes]]) -> tuple[list[Summary], list[Damaged]]:
+        rows = self._counted([study for study, _ in named])
         summaries, damaged = [], []
         for study, name in named:
             try:
-                summaries.append(self._summary(study))
+                summaries.append(self._summary(rows[study] if study in rows else self._counted_alone(study)))
             except DamagedError as error:
                 damaged.append(Damaged(_decoded(name), str(error)))
         return summaries, damaged
 
+    def _counted(self, studies: Sequence[int]) -> dict[int, Any]:
+        """All in one query; none of them, if the rows of one cannot be read."""
+        query = COUNTED.format(self.database.among.format("s.study"))
+        try:
+            return {row[0]: row for row in self.database.rows(query, (json.dumps(studies),))}
+        except DamagedError:
+            return {}
+
+    def _counted_alone(self, study: int) -> Any:
+        return self.database.row(COUNTED.format("s.study = ?"), (study,))
+
     def summary(self, name: str) -> Summary:
         with self.database.reading():
-            return self._summary(self.identify(name))
+            return self._summary(self._counted_alone(self.identify(name)))
 
-    def _summary(self, study: int) -> Summary:
-        with self.database.reading():
-            name, created, definition = self.database.row(
-                "SELECT name, created, definition FROM studies WHERE study = ?", (study,)
-            )
-            counts = self.database.row(COUNTS, {"study": study})
-        asked, told, failed, abandoned, removed, last = counts
-        active = told - failed - abandoned - removed
+    def _summary(self, row: Sequence[Any]) -> Summary:
+        study, name, created, definition, asked, told, valued, failed, removed, last = row
         described = self._described(study, definition, name)
         with intact(f"the study {name!r}"):
             if not isinstance(name, str) or None in (as_finite(created), as_finite(0.0 if last is None else last)):
                 raise ValueError(f"name={name!r}, created={created!r}, last told={last!r}")
             described = _with_defaults(described)
             conditions = Conditions.from_json(described)
+            abandoned, active = told - valued - failed, valued - removed
         violations = conditions.violations(broken(self.database, study) if conditions.constraints else {})
         return Summary(name, created, described, asked, told, failed, abandoned, active, removed, last, violations)
 
@@ -252,12 +257,21 @@ class Storage:
 
     def page(self, name: str, start: int, limit: int, active: bool | None = None) -> Page:
         """`limit` lines from line `start` on; if `active` is not None, only those that are active, or are not."""
-        condition = "" if active is None else f" AND {'' if active else 'NOT '}(r.line IS NULL AND t.value IS NOT NULL)"
-        query = f"{OBSERVATION}{condition} AND t.line >= ? ORDER BY t.line LIMIT ?"
         log = self.log(name)
-        rows = self.database.rows(query, (log.study, start, limit + 1))
+        with self.database.reading():
+            rows = self._active_rows(log, start, limit + 1) if active else self._rows(log, start, limit + 1, active)
         shown = [(row[0], log.observation(row)) for row in rows[:limit]]
         return Page(shown, rows[limit][0] if len(rows) > limit else None)
+
+    def _rows(self, log: StoredLog, start: int, limit: int, active: bool | None) -> list[Any]:
+        condition = "" if active is None else " AND (r.line IS NOT NULL OR t.value IS NULL)"
+        query = f"{OBSERVATION}{condition} AND t.line >= ? ORDER BY t.line LIMIT ?"
+        return self.database.rows(query, (log.study, start, limit))
+
+    def _active_rows(self, log: StoredLog, start: int, limit: int) -> list[Any]:
+        """There may be a million other lines before the first of them."""
+        query = f"{OBSERVATION} AND {self.database.among.format('t.line')} ORDER BY t.line"
+        return self.database.rows(query, (log.study, json.dumps(log.active_lines(start, limit))))
 
 
 def _check_definition(described: dict[str, Any]) -> None:

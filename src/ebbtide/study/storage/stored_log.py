@@ -3,13 +3,11 @@
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
-
-import numpy as np
 
 from ebbtide.errors import StorageError, UnknownStudyError
 from ebbtide.records import Observation, Trial
@@ -43,10 +41,29 @@ ASK = """
     SELECT ask, params, time, expires, kind, context, filled, told, now, until, landed, state FROM asks WHERE study = ?
 """
 TRIAL = "SELECT a.ask, a.params, a.time, a.expires, a.kind, a.context, a.filled FROM asks a WHERE a.study = ?"
-# The asks of a kind that have a value; the last condition lets SQLite use the index of all kinds but this one.
+# The asks of a kind that have a value, and its line. With the last condition, SQLite can use the index of other kinds.
 MEASURED = """
-    SELECT a.ask FROM asks a JOIN tells t ON t.study = a.study AND t.ask = a.ask
+    SELECT a.ask, t.line FROM asks a JOIN tells t ON t.study = a.study AND t.ask = a.ask
     WHERE a.study = ? AND a.kind = ? AND t.value IS NOT NULL AND a.kind <> 'explore'
+"""
+COUNTS = """
+    SELECT a.ask, coalesce(t.valued, 0), a.gone
+    FROM asks a LEFT JOIN tells t ON t.study = a.study AND t.line = a.told - 1 WHERE a.study = ?
+"""
+# SQLite would prefer to scan all removals of the study, by the primary key.
+REMOVED = "SELECT ask, line, relevance FROM removals INDEXED BY removals_of_an_ask WHERE study = ?"
+LAST_LINE = "SELECT line + 1, valued, first, last FROM tells WHERE study = ? ORDER BY line DESC LIMIT 1"
+# From one value of `broken` to the next larger one, without what is between; the count is in the last line of each.
+BROKEN = """
+    WITH RECURSIVE found (bits) AS (
+        SELECT min(broken) FROM tells WHERE study = :study AND broken IS NOT NULL
+        UNION ALL
+        SELECT (SELECT min(broken) FROM tells WHERE study = :study AND broken > bits) FROM found WHERE bits IS NOT NULL
+    )
+    SELECT bits, (
+        SELECT alike FROM tells INDEXED BY broken_constraints
+        WHERE study = :study AND broken = bits AND line < :before ORDER BY line DESC LIMIT 1
+    ) FROM found WHERE bits IS NOT NULL
 """
 ALL = 1 << 62  # rows: no study has as many
 PENDING = " AND NOT EXISTS (SELECT 1 FROM tells t WHERE t.study = a.study AND t.ask = a.ask)"
@@ -62,11 +79,8 @@ class StoredLog:
     def conditions(self) -> Conditions:
         return Conditions.from_json(self.definition)
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        with self.database.transaction():
-            self.database.lock([self.name])
-            yield
+    def transaction(self) -> AbstractContextManager[object]:
+        return self.database.transaction([self.name])
 
     def turn(self, insist: bool) -> AbstractContextManager[object]:
         return self.database.turn(self.name) if insist or self.database.is_taken(self.name) else nullcontext()
@@ -141,12 +155,12 @@ class StoredLog:
         return list(map(trial_of, self.database.rows(f"{TRIAL}{PENDING} ORDER BY a.ask", (self.study,))))
 
     def updates(self, asks: int, told: int) -> Updates:
+        if self._check_that_it_has(asks, told) == (asks, told):  # nearly always
+            return Updates()
         with self.database.reading():
-            _, lines = self._check_that_it_has(asks, told)
-            tells = self.tells_since(told) if lines > told else []  # a query that takes long even if it finds nothing
+            tells, new = self.tells_since(told), self.asks_since(asks)
             told_with_readings = [(observation, reading) for observation, reading, _ in tells]
-            new = self.asks_since(asks)
-            return Updates(new, told_with_readings, self.in_force() if new or tells else None)
+            return Updates(new, told_with_readings, self.in_force())
 
     def in_force(self) -> dict[str, Any] | None:
         query = "SELECT ask + 1, told, params FROM asks WHERE study = ? ORDER BY ask DESC LIMIT 1"
@@ -190,25 +204,24 @@ class StoredLog:
 
     def _asks(self, condition: str, *values: int | str) -> list[Ask]:
         rows = self.database.rows(f"{ASK} AND {condition}", (self.study, *values))
+        removed = self._removed([row[0] for row in rows])
         return [
-            Ask(trial_of(trial), told, now, until, landed, self._removed(trial[0]), parsed(state, state_of))
+            Ask(trial_of(trial), told, now, until, landed, tuple(removed[trial[0]]), parsed(state, state_of))
             for *trial, told, now, until, landed, state in rows
         ]
 
-    def _removed(self, ask: int) -> tuple[tuple[int, float | None], ...]:
-        # SQLite would prefer to scan all removals of the study, which the primary key has in the wanted order.
-        query = (
-            "SELECT line, relevance FROM removals INDEXED BY removals_of_an_ask "
-            "WHERE study = ? AND ask = ? ORDER BY line"
-        )
-        return tuple(self.database.rows(query, (self.study, ask)))
+    def _removed(self, asks: Sequence[int]) -> dict[int, list[tuple[int, float | None]]]:
+        """By ask: the lines that it removed, and their relevance."""
+        query = f"{REMOVED} AND {self.database.among.format('ask')} ORDER BY ask, line"
+        removed = defaultdict[int, list[tuple[int, float | None]]](list)
+        for ask, line, relevance in self.database.rows(query, (self.study, text(list(asks)))) if asks else ():
+            removed[ask].append((line, relevance))
+        return removed
 
-    def lines_without_value(self) -> list[int]:
-        """The lines without a value: failed evaluations, and those that were called off."""
-        rows = self.database.rows(
-            "SELECT line FROM tells INDEXED BY failures WHERE study = ? AND value IS NULL ORDER BY line", (self.study,)
-        )
-        return [line for (line,) in rows]
+    def counts_at(self, asks: Sequence[int]) -> dict[int, tuple[int, int]]:
+        """By ask: how many of the lines that it had seen have a value, and how many were removed before it."""
+        query = f"{COUNTS} AND {self.database.among.format('a.ask')}"
+        return {ask: (valued, gone) for ask, valued, gone in self.database.rows(query, (self.study, text(list(asks))))}
 
     def baseline_and_holds(self, newest: int, around: int) -> list[Observation]:
         """The newest values of the baseline, and so many holds before and after each: what a gain is worked out from.
@@ -216,16 +229,15 @@ class StoredLog:
         The order of the asks is taken for the order in time.
         """
         query = f"{MEASURED} ORDER BY a.ask DESC LIMIT ?"
-        baseline = [ask for (ask,) in self.database.rows(query, (self.study, "baseline", newest))]
+        baseline = dict(self.database.rows(query, (self.study, "baseline", newest)))
         sides = (f"{MEASURED} AND a.ask {side} LIMIT ?" for side in ("< ? ORDER BY a.ask DESC", "> ? ORDER BY a.ask"))
         holds = {
-            hold
+            line
             for side in sides
             for ask in baseline
-            for (hold,) in self.database.rows(side, (self.study, "hold", ask, around))
+            for _, line in self.database.rows(side, (self.study, "hold", ask, around))
         }
-        query = f"{OBSERVATION} AND {self.database.among.format('t.ask')} ORDER BY t.line"
-        return [self.observation(row) for row in self.database.rows(query, (self.study, text([*baseline, *holds])))]
+        return list(self.numbered([*baseline.values(), *holds]).values())
 
     def removals_since(self, ask: int) -> list[tuple[int, int]]:
         """(ask, line) of everything removed by this ask or a later one, in the order of the asks."""
@@ -233,13 +245,25 @@ class StoredLog:
             "SELECT ask, line FROM removals WHERE study = ? AND ask >= ? ORDER BY ask", (self.study, ask)
         )
 
-    def removals_by_blocks(self, first: int, size: int) -> list[tuple[int, int]]:
-        """(block, count) of removals from ask `first` on; block b has the asks (b − 1)·size + 1 to b·size."""
-        return self.database.rows(
-            "SELECT (ask + :size - 1) / :size AS block, count(*) FROM removals INDEXED BY removals_of_an_ask "
-            "WHERE study = :study AND ask >= :first GROUP BY block ORDER BY block",
-            {"study": self.study, "first": first, "size": size},
+    def removed_after(self, ask: int, before: int, number: int) -> list[int]:
+        """So many lines before a line that were removed after an ask: those that were removed first."""
+        rows = self.database.rows(
+            "SELECT line FROM removals INDEXED BY removals_of_an_ask "
+            "WHERE study = ? AND ask > ? AND line < ? ORDER BY ask LIMIT ?",
+            (self.study, ask, before, number),
         )
+        return [line for (line,) in rows]
+
+    def active_lines(self, start: int = 0, limit: int = ALL) -> list[int]:
+        """The active lines from one on: those that the last ask has left, and those told since."""
+        (seen,) = self.database.row(
+            "SELECT told FROM asks WHERE study = ? ORDER BY ask DESC LIMIT 1", (self.study,)
+        ) or (0,)
+        left = "SELECT line FROM active WHERE study = ? AND line >= ? ORDER BY line LIMIT ?"
+        since = "SELECT line FROM tells WHERE study = ? AND line >= ? AND value IS NOT NULL ORDER BY line LIMIT ?"
+        lines = self.database.rows(left, (self.study, start, limit))
+        lines += self.database.rows(since, (self.study, max(start, seen), limit))
+        return [line for (line,) in lines[:limit]]
 
     # --- resuming: the last state, and what is active and pending, without replaying the rest ------------------
 
@@ -277,7 +301,7 @@ class StoredLog:
         rows = self.database.rows(f"{OBSERVATION} AND t.line >= ? AND t.context IS NOT NULL", (self.study, line))
         return {row[0]: self.observation(row) for row in rows}
 
-    def broken(self, before: int | None = None) -> dict[int, int]:
+    def broken(self, before: int = ALL) -> dict[int, int]:
         """How often which constraints were broken (see Conditions.broken); by default in the whole history."""
         return broken(self.database, self.study, before) if self.conditions.constraints else {}
 
@@ -291,11 +315,7 @@ class StoredLog:
         return list(map(trial_of, self.database.rows(query, (self.study, ask))))
 
     def _checkpoint(self, pending: Sequence[Trial]) -> Checkpoint:
-        told, values, first, last = self.database.row(
-            "SELECT count(*), count(value), min(time) FILTER (WHERE value IS NOT NULL), "
-            "max(time) FILTER (WHERE value IS NOT NULL) FROM tells WHERE study = ?",
-            (self.study,),
-        )
+        told, values, first, last = self.database.row(LAST_LINE, (self.study,)) or (0, 0, math.inf, -math.inf)
         failures = self.newest_failures(before=told)
         if not values:
             return Checkpoint(told=told, failures=failures, pending=pending, in_force=self.in_force())
@@ -304,7 +324,7 @@ class StoredLog:
             (self.study, RECENT),
         )
         times = [time for (time,) in reversed(newest)]
-        active = self.numbered(self._active(told))
+        active = self.numbered(self.active_lines())
         return Checkpoint(told, values, times, first, last, active, failures, pending, self.in_force())
 
     def newest_failures(self, before: int) -> list[Observation]:
@@ -315,13 +335,6 @@ class StoredLog:
             (self.study, before, REMEMBERED_FAILURES),
         )
         return list(self.numbered([line for (line,) in rows]).values())
-
-    def _active(self, told: int) -> list[int]:
-        """The active lines among the first `told`: faster than joining tells with removals."""
-        removed = self.database.rows("SELECT line FROM removals WHERE study = ?", (self.study,))
-        inactive = [*(line for (line,) in removed), *self.lines_without_value()]
-        active: list[int] = np.setdiff1d(np.arange(told), inactive).tolist()
-        return active
 
     def observation(self, row: Sequence[Any]) -> Observation:
         """The observation in a row of the query OBSERVATION."""
@@ -346,9 +359,7 @@ class StoredLog:
         self.database.close()
 
 
-def broken(database: Database, study: int, before: int | None = None) -> dict[int, int]:
+def broken(database: Database, study: int, before: int = ALL) -> dict[int, int]:
     """How often which constraints of a study were broken (see Conditions.broken), among the lines before one."""
-    query = "SELECT broken, count(*) FROM tells WHERE study = ? AND broken IS NOT NULL{} GROUP BY broken"
-    if before is None:
-        return dict(database.rows(query.format(""), (study,)))
-    return dict(database.rows(query.format(" AND line < ?"), (study, before)))
+    rows = database.rows(BROKEN, {"study": study, "before": before})
+    return {bits: lines for bits, lines in rows if lines is not None}
