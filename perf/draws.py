@@ -75,7 +75,7 @@ class Draw:
             angle, height = self._angle(X, t), np.sqrt(2.0 / WAVES)
             return height * np.cos(angle).sum(axis=1), -height * np.sin(angle) @ self.omega
 
-        return self(climb(value_and_gradient, X, reach, steps=20, enough=0.0), t)
+        return self(climb(value_and_gradient, X, reach, steps=20, enough=0.0)[0], t)
 
     @cached_property
     def static_regret(self) -> float:
@@ -89,7 +89,7 @@ class Draw:
             return height * wave.real.sum(axis=1), -height * wave.imag @ self.omega
 
         best = X[np.argsort(-values.mean(axis=1))[:20]]
-        highest = value_and_gradient(climb(value_and_gradient, best, 0.1 * self.lengthscale, steps=20, enough=0.0))[0]
+        highest = climb(value_and_gradient, best, 0.1 * self.lengthscale, steps=20, enough=0.0)[1]
         return float(self.optimum.mean() - highest.max())
 
     def regret(self, X: Array, asked: Array) -> float:

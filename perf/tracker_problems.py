@@ -65,7 +65,7 @@ class Development:
             slopes = [(self(Z + move, t) - self(Z - move, t)) / (2.0 * NUDGE * unit) for move in moves]
             return self(Z, t) / unit, np.column_stack(slopes)
 
-        top = climb(with_gradient, X[np.argsort(-values)[:CLIMBERS]], 0.02, steps=40, enough=0.0)
+        top, _ = climb(with_gradient, X[np.argsort(-values)[:CLIMBERS]], 0.02, steps=40, enough=0.0)
         return float(max(values.max(), self(top, t).max()))
 
 

@@ -9,6 +9,8 @@ import numpy as np
 
 def as_finite(value: Any) -> float | None:
     """The value as a float; None if it is not a number, is not finite, or is too large for a float."""
+    if type(value) is float:  # as nearly always, and much faster
+        return value if math.isfinite(value) else None
     if not isinstance(value, numbers.Real) or isinstance(value, bool | np.bool_):
         return None
     try:

@@ -237,7 +237,8 @@ class Optimizer(StudyReads, Asking):
                 return
             self._log.record_tell(observation, now, self._engine.active.told, self._engine.state.asks)
         self._engine.record(observation, now)
-        self._emit(Told(copied(observation)))
+        if self.callbacks:
+            self._emit(Told(copied(observation)))
 
     def forget_future(self) -> int:
         """Set aside every active observation that is dated after now, and return their number.

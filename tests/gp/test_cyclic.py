@@ -112,7 +112,8 @@ def test_a_moment_in_a_context(rng):
     timed = np.column_stack([points, np.full(5, 0.5)])
     assert np.allclose(interval.predict(timed), posterior.at(21.5, context).predict(points))
     for predictor, Z in ((moment, points), (interval, timed)):
-        _, _, *slopes = predictor.predict_with_gradient(Z)
+        _, _, gradient = predictor.predict_with_gradient(Z)
+        slopes = gradient(np.ones(5), np.zeros(5)), gradient(np.zeros(5), np.ones(5))
         for g, step in enumerate(1e-6 * np.eye(Z.shape[1])):
             numeric = (np.array(predictor.predict(Z + step)) - np.array(predictor.predict(Z - step))) / 2e-6
             assert np.allclose([slope[:, g] for slope in slopes], numeric, atol=1e-7)

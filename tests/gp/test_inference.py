@@ -19,6 +19,7 @@ from ebbtide.gp.inference import (
     promise,
     weak_prior,
 )
+from ebbtide.gp.kernels import Cycle, Cyclic
 from ebbtide.gp.likelihood import Likelihood
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -125,6 +126,18 @@ def test_data_that_says_nothing_of_time_does_not_make_the_world_static():
 def test_data_that_shows_no_drift_is_believed():
     """The data shows that the function does not move."""
     assert np.median(fitted_timescales(lambda X, rng: np.sin(6 * X[:, 0]) + 0.1 * rng.normal(size=len(X)))) > 300.0
+
+
+@pytest.mark.parametrize("periods", [(), (24.0,)])
+def test_a_prior_whose_limits_have_moved_is_the_one_made_with_them(periods):
+    families = FAMILIES._replace(temporal=Cyclic(1.0, eb.Matern(1.5), tuple(Cycle(p, 0.3) for p in periods)))
+    before, after = (
+        weak_prior(ard=True, dim=3, limits=limits, method="map", periods=periods)
+        for limits in (TimeLimits(10.0, 500.0, 50.0), TimeLimits(12.0, 700.0, 60.0))
+    )
+    moved = before.limited(TimeLimits(12.0, 700.0, 60.0), families.timescale_at(len(before.center)))
+    for name, expected in vars(after).items():
+        assert np.array_equal(getattr(moved, name), expected), name
 
 
 def test_guards_are_reported(rng):

@@ -36,6 +36,22 @@ def test_slope_is_minus_the_derivative_over_rho(family):
     assert np.allclose(family.slope(rho) * np.exp(family.exponent(rho)), numeric, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.parametrize("family", FAMILIES, ids=repr)
+def test_the_parts_are_those_of_the_correlation(family):
+    rho = np.linspace(0.0, 4.0, 50)
+    value, slope, exponent = family.parts(rho)
+    assert np.allclose(value * np.exp(exponent), family.correlation(rho), rtol=1e-14)
+    assert np.allclose(slope, family.slope(rho), rtol=1e-14)
+    assert np.array_equal(rho, np.linspace(0.0, 4.0, 50))  # nobody has worked in its place
+
+
+@pytest.mark.parametrize("lengthscale", [0.02, (0.02, 0.3, 5.0)])
+def test_rough_distances_are_right_in_half_of_their_digits(lengthscale, rng):
+    kernel, X = eb.Matern(2.5, lengthscale), rng.random((40, 3))
+    Z = np.vstack([X[:5], X[5:10] + 1e-9, rng.random((30, 3))])
+    assert np.allclose(kernel.roughly_scaled_distance(X, Z), kernel.scaled_distance(X, Z), rtol=1e-10, atol=1e-6)
+
+
 @given(
     family=st.sampled_from(FAMILIES),
     time_family=st.sampled_from(FAMILIES),

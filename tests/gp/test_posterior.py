@@ -31,10 +31,19 @@ def test_the_posterior_is_the_textbooks(kernel, rng):
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_a_scan_is_a_prediction_with_fewer_digits(kernel, rng):
+    X, t, y = observations(rng)
+    at = condition(kernel, 0.05, X, t, y).at(1.1)
+    Z = np.vstack([X, rng.random((40, 2))])
+    assert np.allclose(at.scan(Z), at.predict(Z), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
 def test_gradients_with_respect_to_the_input(kernel, rng):
     at = condition(kernel, 0.05, *observations(rng)).at(1.1)
     Z, step = rng.random((5, 2)), 1e-6
-    mean, std, mean_x, std_x = at.predict_with_gradient(Z)
+    mean, std, gradient = at.predict_with_gradient(Z)
+    mean_x, std_x = gradient(np.ones(5), np.zeros(5)), gradient(np.zeros(5), np.ones(5))
     assert np.allclose((mean, std), at.predict(Z))
     for k in range(2):
         shift = step * np.eye(2)[k]

@@ -236,8 +236,13 @@ def test_an_ask_without_new_data_is_no_new_fit(clock):
 
 def test_a_waiting_trial_can_be_called_off(clock):
     opt = optimizer("abo", clock)
-    drive(opt, moving_bump, 25)
-    trial = opt.ask()
+    drive(opt, moving_bump, 20)
+    for _ in range(20):
+        trial = opt.ask()
+        if trial.time > clock.now():
+            break
+        opt.tell(trial, moving_bump(trial.params, trial.time))
+        clock.advance(1.0)
     assert trial.time > clock.now()
     opt.tell(trial, failed=True)
     assert opt.history[-1].failed
@@ -284,6 +289,7 @@ def test_abos_moment_is_the_trials_time(clock):
     waits = []
     for _ in range(60):
         trial = opt.ask(until=70.0)
+        assert trial.time <= max(70.0, clock.now())
         waits.append(trial.time - clock.now())
         if waits[-1] > 0:
             with pytest.raises(eb.ObservationError, match="wait until then"):
@@ -295,7 +301,6 @@ def test_abos_moment_is_the_trials_time(clock):
         clock.advance(1.0)
     assert waits[:6] == [0.0] * 6
     assert max(waits) > 1.0
-    assert trial.time <= 70.0
 
 
 def test_optimize_waits_for_abos_moment(clock):
@@ -339,7 +344,8 @@ def test_optimize_does_not_wait_for_a_clock_that_went_back():
 def test_the_posterior_over_an_interval_and_its_gradient(rng):
     interval = condition(product_kernel(), 0.05, *observations(rng)).during(1.1, 1.6)
     Z = rng.random((5, 3))
-    mean, std, mean_z, std_z = interval.predict_with_gradient(Z)
+    mean, std, gradient = interval.predict_with_gradient(Z)
+    mean_z, std_z = gradient(np.ones(5), np.zeros(5)), gradient(np.zeros(5), np.ones(5))
     for row in range(5):
         at = interval.posterior.at(1.1 + 0.5 * Z[row, -1]).predict(Z[row : row + 1, :-1])
         assert np.allclose((mean[row], std[row]), np.ravel(at))

@@ -34,9 +34,9 @@ def test_as_good_as_scipy_from_many_more_starts(d):
         moment = condition(product_kernel(0.4), 0.02, *observations(rng, 40, d=d)).at(1.05)
 
         def negative(x, moment=moment):
-            mean, std, mean_x, std_x = moment.predict_with_gradient(x[None])
+            mean, std, gradient = moment.predict_with_gradient(x[None])
             value, by_mean, by_std = eb.UCB()(mean, std, Context(40, d, 0.0))
-            return -value[0], -(by_mean[:, None] * mean_x + by_std[:, None] * std_x)[0]
+            return -value[0], -gradient(by_mean, by_std)[0]
 
         starts = rng.random((30, d))
         theirs = -min(minimize(negative, x, jac=True, bounds=[(0.0, 1.0)] * d).fun for x in starts)
@@ -54,9 +54,28 @@ def test_the_climb_finds_the_top_of_a_quadratic_inside_and_on_the_edge():
         return -((X - top) ** 2) @ [1.0, 30.0], gradient
 
     starts = np.array([[0.9, 0.1], [0.05, 0.6], [0.5, 1.0]])
-    assert np.allclose(climb(objective, starts, reach=0.05, steps=40, enough=0.0), [0.3, 1.0], atol=0.01)
-    early = climb(objective, starts, reach=0.05, steps=40)  # it may end when one of them is there
+    there, value = climb(objective, starts, reach=0.05, steps=40, enough=0.0)
+    assert np.allclose(there, [0.3, 1.0], atol=0.01)
+    assert np.array_equal(value, objective(there)[0])
+    early, _ = climb(objective, starts, reach=0.05, steps=40)  # it may end when one of them is there
     assert objective(early)[0].max() == pytest.approx(-30.0 * 0.4**2, abs=1e-3)
+
+
+def test_the_climb_learns_from_a_step_that_overshoots_and_goes_no_farther_than_told():
+    places = []
+
+    def objective(X):  # a first step of length 0.5 leads far beyond the top
+        places.append(X)
+        rise = np.exp(-0.5 * ((X - 0.5) ** 2).sum(axis=1) / 0.1**2)
+        return rise, -rise[:, None] * (X - 0.5) / 0.1**2
+
+    start = np.array([[0.4, 0.45]])
+    _, value = climb(objective, start, reach=0.5, enough=1e-6)
+    assert value[0] == pytest.approx(1.0, abs=1e-5)
+    assert len(places) <= 9
+    places.clear()
+    climb(objective, start, reach=0.02, enough=1e-6, farthest=0.03)
+    assert max(np.linalg.norm(later - earlier) for earlier, later in itertools.pairwise(places)) < 0.06
 
 
 @pytest.mark.parametrize("acquisition", ACQUISITIONS, ids=repr)

@@ -11,6 +11,7 @@ from helpers.studies import Tables, url
 
 import ebbtide as eb
 from ebbtide.clock import wait_until
+from ebbtide.gp import inference
 from ebbtide.gp.posterior import condition
 from ebbtide.study.outcomes import Outcomes
 from ebbtide.study.schedule import LONGEST
@@ -261,3 +262,15 @@ def test_a_clock_that_goes_back_makes_the_model_afresh(tmp_path):
     opt.save(tmp_path / "s.json")
     assert opt.guards["clock_went_back"] == 1
     assert eb.Optimizer.load(tmp_path / "s.json", clock=eb.ManualClock(opt.clock.now())).ask() == opt.ask()
+
+
+@pytest.mark.parametrize(("rows", "every"), [(8, 1), (35, 4)])
+def test_the_fit_is_checked_when_a_tenth_of_the_rows_may_be_new(rows, every, monkeypatch):
+    opt = begun(eb.Algorithm(staleness=eb.WassersteinBudget(min_active=rows, max_active=rows)))
+    drive(opt, moving_bump, rows + 5)
+    looks = []
+    monkeypatch.setattr(inference, "is_worth_a_refit", lambda *_: looks.append(opt._engine.state.asks))
+    drive(opt, moving_bump, 24)
+    # An ask that makes the model afresh anyway checks nothing.
+    assert set(np.diff(looks)) <= {every, 2 * every}
+    assert len(looks) >= 24 // every - 2

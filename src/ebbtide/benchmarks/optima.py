@@ -108,7 +108,7 @@ def _climbed(problem: Objective, U: Array, t: Array, steps: int) -> tuple[Array,
         run = np.einsum("mii->mi", around[:, 1 : d + 1] - around[:, d + 1 :])
         return f[:, 0], (f[:, 1 : d + 1] - f[:, d + 1 :]) / run
 
-    top = climb(objective, U, REACH, steps=steps, enough=-np.inf)
+    top, _ = climb(objective, U, REACH, steps=steps, enough=-np.inf)
     return top, problem.values(problem.from_unit(top), t)
 
 

@@ -171,10 +171,11 @@ class CarriedFading(Carried[L]):
         self.fading = fading = Fading.of(temporal, float(t.max()))
         self.psi = resized(fading.features(t), (fading.rank, capacity))
         self.a, self.b = np.triu_indices(fading.rank)
+        self.times = np.where(self.a == self.b, 1.0, 2.0)  # how often each pair is in a sum over a and b
 
     def both(self, matrix: Array) -> Array:
         """The sum over a and b of a symmetric matrix, as a sum over pairs."""
-        pairs: Array = np.where(self.a == self.b, 1.0, 2.0) * matrix[self.a, self.b]
+        pairs: Array = self.times * matrix[self.a, self.b]
         return pairs
 
     def extend(self, X: Array, t: Array, w: Array, P: Array) -> None:
@@ -182,7 +183,7 @@ class CarriedFading(Carried[L]):
         if self.fading.rate * (time - self.fading.reference) > FAR:  # the features of the new row would be large
             self.fading, change = self.fading.moved(time)
             self._turn(change)
-        self.psi[:, len(t) - 1] = self.fading.features(t[-1:])[:, 0]
+        self.psi[:, len(t) - 1] = self.fading.features_of(time)
         self._extend(X, w, P)
 
     def _turn(self, change: Array) -> None:
@@ -232,8 +233,9 @@ class CarriedBound(CarriedFading["LeavingBound"]):
         """M_ab v, made symmetric in a and b (pairs, n)."""
         psi = self.psi[:, : len(v)]
         Cv = (psi * v) @ self.C[: len(v), : len(v)]
-        products: Array = 0.5 * (psi[self.a] * Cv[self.b] + psi[self.b] * Cv[self.a])
-        return products
+        products = psi[:, None] * (0.5 * Cv)
+        both: Array = products[self.a, self.b] + products[self.b, self.a]
+        return both
 
     def resize(self, capacity: int) -> None:
         self.C = resized(self.C, (capacity, capacity))

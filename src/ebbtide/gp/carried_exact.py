@@ -99,7 +99,7 @@ class LeavingExact(Leaving, Integrated):
         a, b = self.parts.a, self.parts.b
         weights = self.parts.both(self.F @ self.F.T)
         self.q = sum(g * np.einsum("im,im->i", self.V[c], self.V[d]) for g, c, d in zip(weights, a, b, strict=True))
-        times = np.where(a == b, 1.0, 2.0)[:, None] * self.F[a] * self.F[b]
+        times = self.parts.times[:, None] * self.F[a] * self.F[b]
         self.explained = (times.T @ self.E).ravel()
         self.mean = (self.F.T @ self.seen).ravel()
 

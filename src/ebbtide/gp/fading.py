@@ -48,6 +48,11 @@ class Fading:
     def rank(self) -> int:
         return self.order + 1
 
+    def features_of(self, t: float) -> list[float]:
+        """ψ of one observation."""
+        u = min(self.rate * (self.reference - t), GONE)
+        return [math.exp(-u) * u**a for a in range(self.rank)]
+
     def features(self, t: Array) -> Array:
         """ψ of observations at these times."""
         u = np.minimum(self.rate * (self.reference - t), GONE)

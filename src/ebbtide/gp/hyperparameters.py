@@ -32,6 +32,10 @@ class Families(NamedTuple):
         """How many cycles there are."""
         return len(self.temporal.cycles) if isinstance(self.temporal, Cyclic) else 0
 
+    def timescale_at(self, size: int) -> int:
+        """Where log l_T is in a θ of this size, if the kernel drifts."""
+        return size - 2 - 3 * self.cycles
+
     def hyperparameters(self, theta: Array) -> "Hyperparameters":
         """The hyperparameters with this vector."""
         sizes = {"context": self.context_size, "cycles": self.cycles}

@@ -56,9 +56,9 @@ class Incremental:
         self._X, self._t = resized(data.X, (*room, data.X.shape[1])), resized(data.t, room)
         self._labels = np.zeros(room, dtype=np.intp)
         self._labels[:n] = labels
-        self._P, self._delta = resized(evaluation.P, 2 * room), np.zeros(2 * room)
+        self._squares = np.zeros((2 + len(evaluation.slopes), *room, *room))  # P, Δ and K_a: rows move in all of them
+        self._P[:n, :n] = evaluation.P
         self._delta[:n, :n] = symmetric(evaluation.covariances.values, evaluation.scale + evaluation.noise, n)
-        self._K = np.zeros((len(evaluation.slopes), *room, *room))
         for K, pairs in zip(self._K, evaluation.slopes, strict=True):
             K[:n, :n] = symmetric(pairs, 0.0, n)
         self.carried: Carried[Any] | None = None
@@ -66,6 +66,20 @@ class Incremental:
 
     def __len__(self) -> int:
         return self.n
+
+    @property
+    def _P(self) -> Array:
+        P: Array = self._squares[0]
+        return P
+
+    @property
+    def _delta(self) -> Array:
+        delta: Array = self._squares[1]
+        return delta
+
+    @property
+    def _K(self) -> Array:
+        return self._squares[2:]
 
     @property
     def X(self) -> Array:
@@ -81,18 +95,16 @@ class Incremental:
 
     @property
     def P(self) -> Array:
-        return self._P[: self.n, : self.n]
+        return self._squares[0, : self.n, : self.n]
 
     @property
     def delta(self) -> Array:
-        return self._delta[: self.n, : self.n]
+        return self._squares[1, : self.n, : self.n]
 
     @property
     def nbytes(self) -> int:
         """How much memory the matrices take."""
-        return (
-            self._P.nbytes + self._delta.nbytes + self._K.nbytes + (0 if self.carried is None else self.carried.nbytes)
-        )
+        return self._squares.nbytes + (0 if self.carried is None else self.carried.nbytes)
 
     def posterior(self, z: Array) -> Posterior:
         """The process given values of its observations. It shares their arrays: use it before they change."""
@@ -104,11 +116,12 @@ class Incremental:
 
     def derivatives(self, z: Array, alpha: Array) -> tuple[Array, Array]:
         """The gradient of the log likelihood of values, and its average information (see likelihood.py); α = Pz."""
-        n = self.n
-        traces = [n, *(self._K.reshape(len(self._K), -1) @ self._P.ravel()), self.noise * float(np.trace(self._P))]
+        n, P, K = self.n, self._P, self._K
         # ∂Δ/∂log λ is Δ itself, and Δα = z.
-        K_alpha = np.column_stack([z, *(K[:n, :n] @ alpha for K in self._K), self.noise * alpha])
-        return 0.5 * (K_alpha.T @ alpha - traces), 0.5 * K_alpha.T @ (self.P @ K_alpha)
+        K_alpha, traces = np.empty((len(K) + 2, n)), np.empty(len(K) + 2)
+        K_alpha[0], K_alpha[1:-1], K_alpha[-1] = z, K[:, :n, :n] @ alpha, self.noise * alpha
+        traces[0], traces[1:-1], traces[-1] = n, K.reshape(len(K), -1) @ P.ravel(), self.noise * P.trace()
+        return 0.5 * (K_alpha @ alpha - traces), 0.5 * K_alpha @ (K_alpha @ self.P).T
 
     def carry(self, method: CriterionMethod) -> None:
         """Carry along this form of the criterion from now on, if the kernel allows it."""
@@ -142,14 +155,18 @@ class Incremental:
         s = kappa - float(k @ u)
         if not s > 0.5 * self.noise:  # it is the variance of a new value, noise included
             raise NumericalError("an observation has a negative variance: P is no longer an inverse")
-        w = np.append(u, -1.0) / math.sqrt(s)
+        W = np.zeros((1, len(self._t)))
+        w = W[0, : n + 1]
+        w[:n], w[n] = u, -1.0
+        w /= math.sqrt(s)
         if self.carried is not None:
             self.carried.extend(X, times, w, self._P[: n + 1, : n + 1])
-        self._change(1.0, w[None])
+        self._change(1.0, W)
         self.log_determinant += math.log(s)
-        self._delta[n, :n] = self._delta[:n, n] = k
-        self._delta[n, n] = kappa
-        self._K[:, n, :n] = self._K[:, :n, n] = covariances.derivatives()
+        delta, K = self._delta, self._K
+        delta[n, :n] = delta[:n, n] = k
+        delta[n, n] = kappa
+        K[:, n, :n] = K[:, :n, n] = covariances.derivatives()
         self.n += 1
 
     def remove(self, rows: Sequence[int]) -> None:
@@ -160,7 +177,7 @@ class Incremental:
         if self.carried is not None and left is not None:
             self.carried.adopt(left)
         removal = Removal.of(self.P, rows) if left is None else left.removal
-        self._change(-1.0, removal.W)
+        self._change(-1.0, resized(removal.W, (len(rows), len(self._t))))
         self.log_determinant += sum(2.0 * math.log(w[row]) for row, w in zip(rows, removal.W, strict=True))  # log Pⱼⱼ
         for hole in sorted(rows, reverse=True):
             self._vacate(hole)
@@ -168,23 +185,20 @@ class Incremental:
     def _vacate(self, hole: int) -> None:
         """The last row takes the place of one that has gone."""
         self.n -= 1
-        for squares in (self._P, self._delta, self._K):
-            vacate(squares, hole, self.n)
+        vacate(self._squares, hole, self.n)
         for column in (self._X, self._t, self._labels):
             column[hole] = column[self.n]
         if self.carried is not None:
             self.carried.vacate(hole, self.n)
 
     def _change(self, sign: float, W: Array) -> None:
-        """P ← P ± WᵀW, in place: P is symmetric, so its transpose is itself in Fortran's order."""
-        padded = resized(W, (len(W), len(self._P))).T
-        blas.dgemm(sign, padded, padded, beta=1.0, c=self._P.T, trans_b=1, overwrite_c=1)
+        """P ← P ± WᵀW, in place: P is symmetric, so its transpose is itself in Fortran's order. W has all columns."""
+        blas.dgemm(sign, W.T, W.T, beta=1.0, c=self._P.T, trans_b=1, overwrite_c=1)
 
     def _resize(self, capacity: int) -> None:
         self._X, self._t = resized(self._X, (capacity, self._X.shape[1])), resized(self._t, (capacity,))
         self._labels = np.append(self._labels, np.zeros(capacity - len(self._labels), dtype=np.intp))
-        self._P, self._delta = (resized(square, (capacity, capacity)) for square in (self._P, self._delta))
-        self._K = resized(self._K, (len(self._K), capacity, capacity))
+        self._squares = resized(self._squares, (len(self._squares), capacity, capacity))
         if self.carried is not None:
             self.carried.resize(capacity)
 
@@ -192,7 +206,7 @@ class Incremental:
 
     def drift(self, row: int = -1) -> float:
         """How far P is from an inverse, by one row: the largest entry of PΔ₍:,row₎ − e."""
-        product = self.P @ self.delta[:, row]
+        product = self.P @ self.delta[row]
         product[row] -= 1.0
         return float(np.abs(product).max())
 

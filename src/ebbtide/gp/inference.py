@@ -81,7 +81,13 @@ class Prior:
         return -0.5 * float(self.precision(theta) @ (theta - self.center) ** 2)
 
     def clip(self, theta: Array) -> Array:
-        return np.clip(theta, self.lower, self.upper)
+        return np.minimum(np.maximum(theta, self.lower), self.upper)
+
+    def limited(self, limits: TimeLimits, position: int) -> "Prior":
+        """The same with other limits of l_T, which is at this position. Its spread does not depend on them."""
+        center, lower, upper = self.center.copy(), self.lower.copy(), self.upper.copy()
+        center[position], lower[position], upper[position] = np.log([limits.typical, limits.floor, limits.ceiling])
+        return Prior(center, self.precision_below, self.precision_above, lower, upper)
 
 
 def weak_prior(
@@ -160,7 +166,7 @@ class Standing:
 
     def is_within(self, prior: Prior) -> bool:
         """Whether the hyperparameters are inside the limits, which move a little at every ask."""
-        return bool((np.abs(prior.clip(self.theta) - self.theta) <= SLACK).all())
+        return bool(((prior.lower - SLACK <= self.theta) & (self.theta <= prior.upper + SLACK)).all())
 
 
 @dataclass(frozen=True)
@@ -231,7 +237,7 @@ def held_guards(families: Families, theta: Array, prior: Prior) -> tuple[Guard, 
     met: list[Guard] = []
     if families.temporal is None:
         return ()
-    position = len(theta) - 2 - 3 * families.cycles
+    position = families.timescale_at(len(theta))
     log_timescale = theta[position]
     if log_timescale <= prior.lower[position] + AT_BOUND:
         met.append("timescale_floor")
@@ -323,8 +329,9 @@ def reconsidered(
 
 def _posterior_derivatives(gradient: Array, information: Array, theta: Array, prior: Prior) -> tuple[Array, Array]:
     """Those of the likelihood and of the prior."""
-    precision = prior.precision(theta)
-    return gradient - precision * (theta - prior.center), information + np.diag(precision)
+    precision, curvature = prior.precision(theta), information.copy()
+    curvature.flat[:: len(theta) + 1] += precision
+    return gradient - precision * (theta - prior.center), curvature
 
 
 def _shifts(families: Families, size: int) -> Iterator[Array]:
@@ -381,12 +388,8 @@ def _newton_step(
     """(H + damping·diag H)⁻¹ g over the parameters that are not held at a bound, and the expected gain."""
     low, high = theta <= prior.lower + AT_BOUND, theta >= prior.upper - AT_BOUND
     pinned = (low & (gradient < 0)) | (high & (gradient > 0))
-    free = np.flatnonzero(~pinned)
-    step = np.zeros_like(theta)
-    if free.size == 0:
-        return step, 0.0
-    g = gradient[free]
-    H = information[np.ix_(free, free)]
-    H = H + np.diag(damping * np.diagonal(H) + 1e-6)
-    step[free] = np.clip(np.linalg.solve(H, g), -1.5, 1.5)
-    return step, 0.5 * float(g @ step[free])
+    H, g = information.copy(), np.where(pinned, 0.0, gradient)
+    H[pinned], H[:, pinned] = 0.0, 0.0
+    H.flat[:: len(H) + 1] += np.where(pinned, 1.0, damping * information.diagonal() + 1e-6)
+    step = np.minimum(np.maximum(np.linalg.solve(H, g), -1.5), 1.5)
+    return step, 0.5 * float(g @ step)

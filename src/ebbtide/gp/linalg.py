@@ -112,12 +112,17 @@ def _blas_libraries() -> list[Any]:
 
 
 def _set_threads(counts: Iterable[int]) -> None:
+    # threadpoolctl lets only the thread that first set a limit change it; here any thread may be the last to leave.
+    _release()
     for library, count in zip(_blas_libraries(), counts, strict=True):
-        # threadpoolctl lets only the thread that first set a limit change it; here any thread may be the last to leave.
-        release = getattr(library, "clear_controlling_thread", lambda force: None)
-        release(force=True)
         library.set_num_threads(count)
-        release(force=True)
+    _release()
+
+
+def _release() -> None:
+    for library in _blas_libraries():
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread(force=True)
 
 
 _lock = threading.Lock()

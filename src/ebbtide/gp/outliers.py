@@ -33,11 +33,9 @@ def outliers(
     With `rescale`, z is standardised anew by the values that are not suspected: nothing was fitted to its scale yet.
     """
     none = np.zeros(len(z), dtype=bool)
-    if len(z) < FEWEST:
+    if not is_suspicious(z):
         return none
     suspected = ~_body(z)
-    if not suspected.any():
-        return none
     suspected &= ~_within(z, ~suspected | _confirmed(X, z, line, suspected))
     if not suspected.any():
         return none
@@ -48,6 +46,11 @@ def outliers(
     mean, deviation = model.predict(X[suspected], t[suspected])
     suspected[suspected] = np.abs(z[suspected] - mean) > LIMIT * np.sqrt(deviation**2 + noise)
     return suspected
+
+
+def is_suspicious(z: Array) -> bool:
+    """Whether any value is suspected: otherwise no model is needed to tell that there is no outlier."""
+    return len(z) >= FEWEST and not _body(z).all()
 
 
 def _body(z: Array) -> Mask:

@@ -6,17 +6,20 @@ those above the diagonal of Δ, in SciPy's condensed order, or those of one obse
 
 import math
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, reduce
+from itertools import accumulate, pairwise
+from operator import add
 
 import numpy as np
-from scipy.spatial.distance import cdist, pdist
+from scipy.spatial.distance import pdist
 
 from ebbtide.gp.arrays import Array
 from ebbtide.gp.hyperparameters import Families, Hyperparameters
 from ebbtide.gp.kernels import Cyclic, Stationary
 from ebbtide.gp.linalg import blocks
 
-Squares = Callable[[Array], Array]  # squared distances of the pairs, from the coordinates of all points
+# Squared distances of the pairs, from the coordinates of all points: one row for all coordinates, or (ARD) for each.
+Squares = Callable[[Array, bool], Array]
 
 
 class _Axis:
@@ -46,25 +49,19 @@ class _Factor:
 
     def __init__(self, axis: _Axis, scales: Array, block: slice, rho: Array) -> None:
         self.axis, self.scales, self.block, self.rho = axis, scales, block, rho
+        self.value = axis.family.value(rho)
 
     def exponent(self) -> Array | float:
         return self.axis.family.exponent(self.rho)
-
-    def value(self) -> Array | float:
-        return self._value
-
-    @cached_property
-    def _value(self) -> Array | float:
-        return self.axis.family.value(self.rho)
 
     def slope(self) -> Array | float:
         """What all derivatives have in common."""
         return self.axis.family.slope(self.rho)
 
-    def derivatives(self) -> list[tuple[Array, float]]:
-        """What distinguishes them, one per parameter: Δ² · 1/l²."""
-        squares = (square[self.block] for square in self.axis.squared)
-        return [(square, math.exp(-2.0 * scale)) for square, scale in zip(squares, self.scales, strict=True)]
+    def derivatives(self) -> Array:
+        """What distinguishes them, one row per parameter: Δ²/l²."""
+        derivatives: Array = self.axis.squared[:, self.block] * np.exp(-2.0 * self.scales)[:, None]
+        return derivatives
 
 
 class _CyclicAxis:
@@ -99,7 +96,8 @@ class _CyclicFactor:
         ]
 
     @cached_property
-    def _total(self) -> Array:
+    def value(self) -> Array:
+        """k itself: it has no exponential in common with the other axes."""
         family, kernel = self.kernel.family, self.kernel
         total: Array = kernel.rest * family.correlation(self.tau / kernel.scale)
         for cycle, (course, _) in zip(kernel.cycles, self.courses, strict=True):
@@ -109,23 +107,20 @@ class _CyclicFactor:
     def exponent(self) -> float:
         return 0.0
 
-    def value(self) -> Array:
-        return self._total
-
     def slope(self) -> float:
         return 1.0
 
-    def derivatives(self) -> list[tuple[Array, float]]:
+    def derivatives(self) -> Array:
         """∂k/∂log l₁; for each cycle ∂k/∂log(a/rest) = a (its part − k), ∂k/∂log lⱼ and ∂k/∂log r."""
         family, kernel = self.kernel.family, self.kernel
-        found = [(_by_scale(family, self.tau / kernel.scale), kernel.rest)]
+        found = [kernel.rest * _by_scale(family, self.tau / kernel.scale)]
         for cycle, (course, by_smoothness) in zip(kernel.cycles, self.courses, strict=True):
             s = self.tau / cycle.lengthscale
             fading = family.correlation(s)
-            found.append((fading * course - self._total, cycle.share))
-            found.append((_by_scale(family, s) * course, cycle.share))
-            found.append((fading * by_smoothness, cycle.share))
-        return found
+            found.append(cycle.share * (fading * course - self.value))
+            found.append(cycle.share * _by_scale(family, s) * course)
+            found.append(cycle.share * fading * by_smoothness)
+        return np.array(found)
 
 
 def _by_scale(family: Stationary, rho: Array) -> Array:
@@ -138,33 +133,39 @@ class Pairs:
 
     def __init__(self, families: Families, X: Array, t: Array, squares: Squares) -> None:
         width = X.shape[1] - families.context_size
-        spatial = _axis(families.spatial, X[:, :width], families.spatial.ard, squares)
+        spatial = _Axis(families.spatial, squares(X[:, :width], families.spatial.ard), families.spatial.ard)
         self.count = spatial.squared.shape[1]
         self.axes: list[_Axis | _CyclicAxis] = [spatial]
         if families.context is not None:
-            self.axes.append(_axis(families.context, X[:, width:], True, squares))
+            self.axes.append(_Axis(families.context, squares(X[:, width:], True), True))
         if isinstance(families.temporal, Cyclic):
-            self.axes.append(_CyclicAxis(families.temporal, np.sqrt(squares(t[:, None]))))
+            self.axes.append(_CyclicAxis(families.temporal, np.sqrt(squares(t[:, None], False)[0])))
         elif families.temporal is not None:
-            self.axes.append(_axis(families.temporal, t[:, None], False, squares))
+            self.axes.append(_Axis(families.temporal, squares(t[:, None], False), False))
 
     @classmethod
     def among(cls, families: Families, X: Array, t: Array) -> "Pairs":
         """All pairs of observations."""
-        return cls(families, X, t, lambda points: pdist(points, "sqeuclidean"))
+        return cls(families, X, t, _among)
 
     @classmethod
     def with_last(cls, families: Families, X: Array, t: Array) -> "Pairs":
         """The last observation, paired with each of the others."""
-        return cls(families, X, t, lambda points: cdist(points[-1:], points[:-1], "sqeuclidean")[0])
+        return cls(families, X, t, _with_last)
 
     def at(self, theta: Array) -> "Covariances":
         return Covariances(self, theta)
 
 
-def _axis(family: Stationary, points: Array, ard: bool, squares: Squares) -> _Axis:
+def _among(points: Array, ard: bool) -> Array:
     columns = points.T[:, :, None] if ard else points[None]
-    return _Axis(family, np.array([squares(column) for column in columns]), ard)
+    return np.array([pdist(column, "sqeuclidean") for column in columns])
+
+
+def _with_last(points: Array, ard: bool) -> Array:
+    apart = points[:-1] - points[-1]
+    squares: Array = np.square(apart.T) if ard else np.vecdot(apart, apart)[None]
+    return squares
 
 
 class Covariances:
@@ -172,16 +173,17 @@ class Covariances:
 
     def __init__(self, pairs: Pairs, theta: Array) -> None:
         self.theta, self.scale = theta, math.exp(theta[0])
-        bounds = np.cumsum([1] + [axis.size for axis in pairs.axes])
-        self._axes = [(axis, theta[low:high]) for axis, low, high in zip(pairs.axes, bounds, bounds[1:], strict=False)]
-        self.values = np.empty(pairs.count)
-        self._decay = np.empty_like(self.values)
-        for block in blocks(len(self.values)):
-            factors = [axis.at(scales, block) for axis, scales in self._axes]
-            decay = self.scale * np.exp(sum(factor.exponent() for factor in factors))
+        ends = [*accumulate((axis.size for axis in pairs.axes), initial=1)]
+        self._axes = [(axis, theta[low:high]) for axis, (low, high) in zip(pairs.axes, pairwise(ends), strict=True)]
+        self._blocks = blocks(pairs.count)
+        self._last: list[_Factor | _CyclicFactor] = []  # the factors of the last block, which is often the only one
+        self.values, self._decay = np.empty(pairs.count), np.empty(pairs.count)
+        for block in self._blocks:
+            factors = self._last = [axis.at(scales, block) for axis, scales in self._axes]
+            decay = self.scale * np.exp(reduce(add, (factor.exponent() for factor in factors)))
             self._decay[block] = decay
             for factor in factors:
-                decay *= factor.value()
+                decay *= factor.value
             self.values[block] = decay
 
     def derivatives(self) -> Array:
@@ -189,15 +191,15 @@ class Covariances:
         λ e^exponent · h · Δ²/l² · the other parts' values.
         """
         rows = np.empty((len(self.theta) - 2, len(self._decay)))
-        for block in blocks(len(self._decay)):
-            factors = [axis.at(scales, block) for axis, scales in self._axes]
+        for block in self._blocks:
+            factors = [axis.at(scales, block) for axis, scales in self._axes] if len(self._blocks) > 1 else self._last
             row = 0
             for factor in factors:
                 common = self._decay[block] * factor.slope()
                 for other in factors:
                     if other is not factor:
-                        common *= other.value()
-                for derivative, weight in factor.derivatives():
-                    rows[row, block] = common * derivative * weight
-                    row += 1
+                        common *= other.value
+                each = factor.derivatives()
+                rows[row : row + len(each), block] = common * each
+                row += len(each)
         return rows

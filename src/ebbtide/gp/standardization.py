@@ -139,7 +139,9 @@ def _moments(v: Array) -> tuple[float, float]:
     if largest == 0.0:
         return 0.0, 1.0
     unit = v / largest
-    mean, deviation = float(unit.mean()), float(unit.std())
+    mean = float(unit.sum()) / len(v)
+    unit -= mean
+    deviation = math.sqrt(float(unit @ unit) / len(v))
     scale = deviation * largest
     if deviation <= 1e-14 or scale == 0.0:
         return mean * largest, max(1.0, 1e-8 * largest)

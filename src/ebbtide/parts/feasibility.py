@@ -66,15 +66,14 @@ class Feasibility:
     def loss_with_gradient(self, X: Array) -> tuple[Array, Array]:
         log_p, slope = np.zeros(len(X)), np.zeros_like(X)
         for outcome in self.outcomes:
-            mean, std, mean_slope, std_slope = outcome.predict_with_gradient(X)
+            mean, std, gradient = outcome.predict_with_gradient(X)
             total = np.sqrt(std * std + outcome.posterior.noise)
             s = -mean / total
             each = log_ndtr(s)
             log_p += each
             # φ(s)/Φ(s), by logarithms: both underflow far from what is feasible.
             ratio = np.exp(-0.5 * s * s - 0.5 * math.log(2.0 * math.pi) - each)
-            s_slope = -mean_slope / total[:, None] + (mean * std / total**3)[:, None] * std_slope
-            slope += ratio[:, None] * s_slope
+            slope += gradient(-ratio / total, ratio * mean * std / total**3)
         short = self.required - log_p
         return PENALTY * np.maximum(short, 0.0), np.where(short[:, None] > 0.0, -PENALTY * slope, 0.0)
 

@@ -5,6 +5,7 @@ with gradient for the whole batch. SciPy's L-BFGS-B on the stacked problem needs
 their curvature) and takes as long between two of them; at n = 60 that was most of an ask.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Protocol
@@ -12,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from ebbtide.gp.arrays import Array, Rows
-from ebbtide.gp.posterior import Outline, Posterior
+from ebbtide.gp.posterior import Gradient, Outline, Posterior
 from ebbtide.gp.quasirandom import sobol
 from ebbtide.parts.acquisition import Acquisition, Context
 from ebbtide.space import Space
@@ -25,8 +26,9 @@ FLOOR = (
     1e-3  # of its bound: no deviation is smaller; an acquisition that prefers certainty is bounded by its value there
 )
 CLIMB_STEPS = 12
-ENOUGH = 1e-4  # the ascent ends when no start promises to beat the best one by more
-FEWEST_STEPS = 3  # before that, too little is known of the curvature for a promise
+FARTHEST = 2.0  # times the first step: a longer one would trust the curvature too far away
+ENOUGH = 3e-4  # the ascent ends when no start promises to beat the best one by more
+FEWEST_STEPS = 2  # before that, too little is known of the curvature for a promise
 
 Objective = Callable[[Array], tuple[Array, Array]]
 Bounds = tuple[Array, Array]  # the lowest and the highest coordinates that may be chosen
@@ -38,8 +40,9 @@ class Predictor(Protocol):
     @property
     def posterior(self) -> Posterior: ...
     def predict(self, Z: Array, /) -> tuple[Array, Array]: ...
+    def scan(self, Z: Array, /) -> tuple[Array, Array]: ...
     def outline(self, Z: Array, /) -> Outline | None: ...
-    def predict_with_gradient(self, Z: Array, /) -> tuple[Array, Array, Array, Array]: ...
+    def predict_with_gradient(self, Z: Array, /) -> tuple[Array, Array, Gradient]: ...
 
 
 def maximize(
@@ -113,7 +116,7 @@ def _best(
     pool = np.vstack(pools) if bounds is None else _within(bounds, space, pools)
     low, high = (0.0, 1.0) if bounds is None else bounds
     outline = predictor.outline(pool)
-    mean, std = predictor.predict(pool) if outline is None else outline[:2]
+    mean, std = predictor.scan(pool) if outline is None else outline[:2]
     n, dim, pace = told
     context = Context(n, dim, float(mean.max()) if outline is None else outline.highest, pace)
 
@@ -121,10 +124,10 @@ def _best(
         return _finite(acquisition(*predictor.predict(X), context)[0])
 
     def score_with_gradient(X: Array) -> tuple[Array, Array]:
-        mu, sigma, mu_x, sigma_x = predictor.predict_with_gradient(X)
-        value, by_mu, by_sigma = acquisition(mu, sigma, context)
-        gradient = by_mu[:, None] * mu_x + by_sigma[:, None] * sigma_x
-        return _finite(value), np.where(space.relaxable & np.isfinite(gradient), gradient, 0.0)
+        mean, std, gradient = predictor.predict_with_gradient(X)
+        value, by_mean, by_std = acquisition(mean, std, context)
+        slope = gradient(by_mean, by_std)
+        return _finite(value), np.where(space.relaxable & np.isfinite(slope), slope, 0.0)
 
     values = _finite(acquisition(mean, std, context)[0])
     if outline is None:
@@ -132,13 +135,18 @@ def _best(
     else:
         values = np.maximum(values, _finite(acquisition(mean, FLOOR * std, context)[0]))
         found = pool[_top(score, pool, values)]
-    if values.max() > values.min():  # a flat acquisition cannot be climbed
-        reach = 0.1 * float(np.min(predictor.posterior.kernel.spatial.lengthscale))
+    lowest, highest = float(values.min()), float(values.max())
+    if highest > lowest:  # a flat acquisition cannot be climbed
+        reach = 0.1 * predictor.posterior.kernel.spatial.shortest
+        # An acquisition may have any scale; if it is small, a small gain is worth a step.
+        lowest = lowest if math.isfinite(lowest) else float(values[np.isfinite(values)].min())
+        enough = ENOUGH * min(1.0, highest - lowest)
         with np.errstate(all="ignore"):
-            # An acquisition may have any scale; if it is small, a small gain is worth a step.
-            enough = ENOUGH * min(1.0, float(np.ptp(values[np.isfinite(values)])))
-            top = climb(score_with_gradient, found, reach, low, high, enough=enough)
-            found = np.vstack([found, np.clip(space.snap(top), low, high)])
+            top, reached = climb(score_with_gradient, found, reach, low, high, enough=enough, farthest=FARTHEST * reach)
+        if not space.has_discrete:
+            summit: Array = top[int(np.argmax(reached))]
+            return summit
+        found = np.vstack([found, np.clip(space.snap(top), low, high)])
     best = found[int(np.argmax(score(found)))]
     return _walk(best, score, space, low, high) if space.has_discrete else best
 
@@ -172,7 +180,9 @@ def _sobol(dim: int) -> Array:
 
 def _candidates(space: Space | _Timed, rng: np.random.Generator) -> Array:
     """Sobol points with a random shift: evenly spread, different in each ask, and cheap."""
-    return space.spread((_sobol(space.dim) + rng.random(space.dim)) % 1.0)
+    shifted = _sobol(space.dim) + rng.random(space.dim)
+    shifted -= np.floor(shifted)
+    return space.spread(shifted)
 
 
 def climb(
@@ -184,8 +194,10 @@ def climb(
     *,
     steps: int = CLIMB_STEPS,
     enough: float = ENOUGH,
-) -> Array:
-    """Move each row of X uphill between the bounds; the first step has length `reach`.
+    farthest: float = np.inf,
+) -> tuple[Array, Array]:
+    """Move each row of X uphill between the bounds: where each arrives, and the value there. The first step has length
+    `reach`, and none is longer than `farthest`.
 
     The ascent ends early when no row's next step promises (½ gᵀHg) to beat the best value so far by `enough`.
 
@@ -195,42 +207,39 @@ def climb(
     | s, w   | step, and the change of −gradient       | (m, d)    |
     """
     f, g = objective(X)
-    norms = np.sqrt(np.maximum(_dot(g, g), 1e-300))
-    H = (reach / norms)[:, None, None] * np.eye(X.shape[1])
-    length = np.ones(len(X))
+    m, d = X.shape
+    H = (reach / np.sqrt(np.maximum(np.vecdot(g, g), 1e-300)))[:, None, None] * np.eye(d)
+    length, radius = np.ones((m, 1)), np.full((m, 1), farthest)
     for step in range(steps):
         # A coordinate at its bound with the gradient pointing outward stays there.
-        free = ~(((low >= X) & (g < 0.0)) | ((high <= X) & (g > 0.0)))
+        free = np.minimum(np.maximum(X + g, low), high) != X
         direction = (H @ (g * free)[:, :, None])[:, :, 0] * free
-        if step >= FEWEST_STEPS and (f + 0.5 * _dot(g, direction)).max() < f.max() + enough:
+        if step >= FEWEST_STEPS and (f + 0.5 * np.vecdot(g, direction)).max() < f.max() + enough:
             break
-        there = np.clip(X + length[:, None] * direction, low, high)
+        norm = np.sqrt(np.maximum(np.vecdot(direction, direction), 1e-300))[:, None]
+        there = np.minimum(np.maximum(X + np.minimum(length, radius / norm) * direction, low), high)
         f_there, g_there = objective(there)
         s, w = there - X, g - g_there
-        gain, curvature = f_there - f, _dot(s, w)
-        better = gain >= 1e-4 * _dot(g, s)
-        curved = better & (curvature > 1e-10 * np.sqrt(_dot(s, s) * _dot(w, w)))
-        H = np.where(curved[:, None, None], _bfgs(H, s, w, np.where(curved, curvature, 1.0), first=step == 0), H)
-        # Where f is convex there is no curvature to learn: lengthen the step. After overshooting: shorten it.
-        length = np.where(curved, 1.0, np.where(better, 3.0, 0.25) * length)
+        better, curvature, ss, ww = f_there > f, np.vecdot(s, w), np.vecdot(s, s), np.vecdot(w, w)
+        curved = curvature > 1e-10 * np.sqrt(ss * ww)  # also where a step has overshot
+        if step == 0:  # the curvature that was seen gives the scale of H
+            H[curved] = (curvature[curved] / ww[curved])[:, None, None] * np.eye(d)
+        H += _bfgs(H, s, w, np.divide(1.0, curvature, out=np.zeros(m), where=curved)[:, None])
+        # Where f is convex there is no curvature to learn: lengthen the step. After overshooting: stay closer.
         rows = better[:, None]
+        length = np.where(curved[:, None], 1.0, 3.0 * length)
+        radius = np.where(rows, radius, 0.5 * np.sqrt(ss)[:, None])
         X, g, f = np.where(rows, there, X), np.where(rows, g_there, g), np.where(better, f_there, f)
-    return X
+    return X, f
 
 
-def _bfgs(H: Array, s: Array, w: Array, curvature: Array, *, first: bool) -> Array:
-    """(I − ρswᵀ)H(I − ρwsᵀ) + ρssᵀ with ρ = 1/sᵀw; the first time, H is rescaled by the curvature seen."""
-    if first:
-        H = (curvature / np.maximum(_dot(w, w), 1e-300))[:, None, None] * np.eye(s.shape[1])
+def _bfgs(H: Array, s: Array, w: Array, rho: Array) -> Array:
+    """How (I − ρswᵀ)H(I − ρwsᵀ) + ρssᵀ, ρ = 1/sᵀw, differs from H; by nothing for ρ = 0."""
     Hw = (H @ w[:, :, None])[:, :, 0]
-    u = (0.5 * (1.0 + _dot(w, Hw) / curvature) / curvature)[:, None] * s - Hw / curvature[:, None]
+    u = rho * (0.5 * (1.0 + rho * np.vecdot(w, Hw)[:, None]) * s - Hw)
     cross = u[:, :, None] * s[:, None, :]
-    return H + cross + cross.transpose(0, 2, 1)
-
-
-def _dot(a: Array, b: Array) -> Array:
-    products: Array = np.einsum("md,md->m", a, b)
-    return products
+    both: Array = cross + cross.transpose(0, 2, 1)
+    return both
 
 
 def _walk(

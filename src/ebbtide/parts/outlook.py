@@ -17,7 +17,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from ebbtide.gp.arrays import Array, Mask
-from ebbtide.gp.posterior import Interval, Moment, Outline, Posterior
+from ebbtide.gp.posterior import Gradient, Interval, Moment, Outline, Posterior
 from ebbtide.parts.feasibility import Feasibility
 
 DOUBT, RATE = 0.25, 0.02  # a and p₀: a single failure at x makes p about 0.8
@@ -110,12 +110,17 @@ class Outlook:
         mean, std = self._seen(Z, *self.predictor.predict(Z))
         return mean if self.feasibility is None else mean - self.feasibility.loss(self._split(Z)), std
 
+    def scan(self, Z: Array) -> tuple[Array, Array]:
+        """With fewer digits, for many points (see posterior.py)."""
+        mean, std = self._seen(Z, *self.predictor.scan(Z))
+        return mean if self.feasibility is None else mean - self.feasibility.loss(self._split(Z)), std
+
     def outline(self, Z: Array) -> Outline | None:
         """Without the constraints, which need a prediction each, and can only make the mean smaller."""
         outline = self.predictor.outline(Z)
         if outline is None and self.feasibility is None:
             return None
-        mean, std = self._seen(Z, *(self.predictor.predict(Z) if outline is None else outline[:2]))
+        mean, std = self._seen(Z, *(self.predictor.scan(Z) if outline is None else outline[:2]))
         return Outline(mean, std, float(mean.max()) if self.feasibility is None else self._highest(Z, mean))
 
     def _highest(self, Z: Array, mean: Array) -> float:
@@ -137,26 +142,36 @@ class Outlook:
             mean = mean - self.moving(X)[0]
         return mean, std
 
-    def predict_with_gradient(self, Z: Array) -> tuple[Array, Array, Array, Array]:
-        mean, std, mean_slope, std_slope = self.predictor.predict_with_gradient(Z)
+    def predict_with_gradient(self, Z: Array) -> tuple[Array, Array, Gradient]:
+        mean, std, gradient = self.predictor.predict_with_gradient(Z)
         X = self._split(Z)
         if self.risk is not None:
-            p, p_slope = self.risk.with_gradient(X)
-            p_slope = _padded(p_slope, Z)
-            good = (1.0 - p)[:, None]
-            mean_slope = good * mean_slope + (self.failure_value - mean)[:, None] * p_slope
-            std_slope = good * std_slope - std[:, None] * p_slope
-            mean, std = mean + p * (self.failure_value - mean), (1.0 - p) * std
+            mean, std, gradient = _with_risk(mean, std, gradient, self.failure_value, *self.risk.with_gradient(X))
         if self.moving is not None:
-            cost, cost_slope = self.moving(X)
-            mean, mean_slope = mean - cost, mean_slope - _padded(cost_slope, Z)
+            mean, gradient = _less(mean, gradient, *self.moving(X))
         if self.feasibility is not None:
-            loss, loss_slope = self.feasibility.loss_with_gradient(X)
-            mean, mean_slope = mean - loss, mean_slope - _padded(loss_slope, Z)
-        return mean, std, mean_slope, std_slope
+            mean, gradient = _less(mean, gradient, *self.feasibility.loss_with_gradient(X))
+        return mean, std, gradient
 
 
-def _padded(slope: Array, Z: Array) -> Array:
-    """With zeros for the coordinate of time, on which neither the risk nor the cost depends here."""
-    missing = Z.shape[1] - slope.shape[1]
-    return np.pad(slope, ((0, 0), (0, missing))) if missing else slope
+def _with_risk(
+    mean: Array, std: Array, gradient: Gradient, failure_value: float, p: Array, p_slope: Array
+) -> tuple[Array, Array, Gradient]:
+    def seen(by_mean: Array, by_std: Array) -> Array:
+        by_p = by_mean * (failure_value - mean) - by_std * std
+        found = gradient((1.0 - p) * by_mean, (1.0 - p) * by_std)
+        found[:, : p_slope.shape[1]] += by_p[:, None] * p_slope  # the risk does not depend on the coordinate of time
+        return found
+
+    return mean + p * (failure_value - mean), (1.0 - p) * std, seen
+
+
+def _less(mean: Array, gradient: Gradient, cost: Array, slope: Array) -> tuple[Array, Gradient]:
+    """A mean, less a cost that depends on the coordinates in space."""
+
+    def seen(by_mean: Array, by_std: Array) -> Array:
+        found = gradient(by_mean, by_std)
+        found[:, : slope.shape[1]] -= by_mean[:, None] * slope
+        return found
+
+    return mean - cost, seen

@@ -38,8 +38,11 @@ class Space:
                 )
         self.parameters = dict(parameters)
         stops = np.cumsum([0] + [p.width for p in self.parameters.values()])
-        self._columns = [slice(a, b) for a, b in pairwise(stops)]
+        columns = [slice(a, b) for a, b in pairwise(stops)]
+        self._items = list(zip(self.parameters, self.parameters.values(), columns, strict=True))
         self.width = int(stops[-1])
+        # Whether any parameter has only certain values: integers, steps, choices.
+        self.has_discrete = any(parameter.discrete for parameter in self.parameters.values())
         # What has an order can be searched continuously and is snapped to valid values afterwards; categories cannot.
         self.relaxable = np.concatenate(
             [np.full(p.width, not isinstance(p, Categorical)) for p in self.parameters.values()]
@@ -52,15 +55,7 @@ class Space:
 
     def items(self) -> list[tuple[str, Parameter, slice]]:
         """Names, parameters, and their columns of the unit cube."""
-        return [
-            (name, parameter, columns)
-            for (name, parameter), columns in zip(self.parameters.items(), self._columns, strict=True)
-        ]
-
-    @property
-    def has_discrete(self) -> bool:
-        """Whether any parameter has only certain values: integers, steps, choices."""
-        return any(parameter.discrete for parameter in self.parameters.values())
+        return self._items
 
     def check(self, params: Any) -> Params:
         """The parameters, as plain Python values; one error lists everything that is wrong with them."""
@@ -88,10 +83,14 @@ class Space:
 
     def snap(self, X: Array) -> Array:
         """Rows, moved to the coordinates of valid values."""
+        if not self.has_discrete:
+            return np.clip(X, 0.0, 1.0)
         return np.hstack([parameter.snap(X[:, columns]) for _, parameter, columns in self.items()])
 
     def spread(self, uniform: Array) -> Array:
         """Points of the cube (m, width) from a uniform sample (m, dim), one coordinate per parameter."""
+        if not self.has_discrete:
+            return uniform
         return np.hstack([p.spread(uniform[:, i]) for i, p in enumerate(self.parameters.values())])
 
     def neighbours(self, x: Array) -> Array:

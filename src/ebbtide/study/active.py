@@ -6,7 +6,7 @@ Its size depends on the active set only, however long a study runs; everything e
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from operator import sub
 from statistics import fmean
 from typing import Any
 
@@ -237,8 +237,11 @@ class ActiveSet:
 
     def remove(self, lines: Sequence[int]) -> None:
         """Remove active rows, given by their lines."""
-        rows = np.searchsorted(self.lines, list(lines))  # rows are in the order told
-        self._active.keep(np.delete(np.arange(len(self)), rows))
+        if not lines:
+            return
+        kept = np.ones(len(self), dtype=bool)
+        kept[np.searchsorted(self.lines, list(lines))] = False  # rows are in the order told
+        self._active.keep(np.flatnonzero(kept))
 
     @property
     def span(self) -> float:
@@ -259,7 +262,7 @@ class ActiveSet:
         """
         if self._interval is None:
             times = sorted(self._recent_times)
-            gaps = sorted(later - earlier for earlier, later in pairwise(times))
+            gaps = sorted(map(sub, times[1:], times))
             usual = gaps[: -min(PAUSES, len(gaps) // 4) or None]
             mean = fmean(usual) if usual else 0.0
             self._interval = mean if mean > SHORTEST else 1.0

@@ -16,7 +16,7 @@ from ebbtide.gp.arrays import Array
 from ebbtide.records import Asked, Event, Trial, copied
 from ebbtide.study.contexts import Completed
 from ebbtide.study.engine import Engine
-from ebbtide.study.log import Ask, Log
+from ebbtide.study.log import NOTHING, Ask, Log
 from ebbtide.study.step import Step
 
 RACES = 3  # how often other processes may overtake an ask before it insists on being the next
@@ -120,6 +120,8 @@ class Asking:
     def _catch_up(self) -> None:
         """Learn what other processes have recorded in the same log."""
         updates = self._log.updates(self._engine.state.asks, self._engine.active.told)
+        if updates is NOTHING:
+            return
         self._engine.learn(updates)
         if (updates.asks or updates.tells) and isinstance(self.clock, SystemClock):
             self.clock.never_before(self._engine.latest_reading)

@@ -13,7 +13,7 @@ from ebbtide.gp.criterion import relevance
 from ebbtide.gp.hyperparameters import Families, Hyperparameters
 from ebbtide.gp.inference import Prior, TimeLimits, weak_prior
 from ebbtide.gp.kernels import Cycle, Cyclic, Matern
-from ebbtide.gp.outliers import outliers
+from ebbtide.gp.outliers import is_suspicious, outliers
 from ebbtide.gp.standardization import Standardization
 from ebbtide.parts.maximization import Bounds
 from ebbtide.parts.staleness import WassersteinBudget
@@ -120,9 +120,14 @@ class Knowledge:
         before = Course() if state.anchor == state.asks - 1 else self._course
         if state.anchor is None or before is None:
             return None
-        lines = np.array(turn.removed, dtype=np.intp)
-        gone = map(Input, *self.inputs_of(lines), self.measured(lines))
-        return before.after(turn, dict(zip(turn.removed, gone, strict=True)))
+        rows = np.searchsorted(self._active.lines, turn.removed).tolist()
+        return before.after(turn, dict(zip(turn.removed, map(self._input_at, rows), strict=True)))
+
+    def _input_at(self, row: int) -> Input:
+        """That of an active observation."""
+        data = self._active.dataset
+        x = data.x[row].copy() if self.families.context is None else np.append(data.x[row], data.c[row])
+        return Input(x, float(data.t[row]), np.isfinite(data.outcomes[row]))
 
     def record(self, observation: Observation, reading: float | None = None) -> None:
         """Apply a tell that was recorded, and the clock's reading at that time, if it is known."""
@@ -185,13 +190,15 @@ class Knowledge:
     def lines_between(self, first: int, end: int) -> Rows:
         """The lines that are active, or were since the model's anchor, from the first one to before the end."""
         known = self._active.lines
-        lines = known[slice(*np.searchsorted(known, (first, end)))]
+        lines = known[known.searchsorted(first) : known.searchsorted(end)]
         gone = [line for line in self._gone if first <= line < end]
         return np.union1d(lines, np.array(gone, dtype=np.intp)) if gone else lines
 
     def inputs_of(self, lines: Rows) -> tuple[Array, Array]:
         """What the model is a function of, and the positions on its axis of time, for such lines."""
         data, (rows, active) = self._active.dataset, self._found(lines)
+        if active.all():
+            return self.inputs(data.take(rows)), self.axis.rows(rows)
         X, t = np.empty((len(lines), self.space.width + self.families.context_size)), np.empty(len(lines))
         X[active], t[active] = self.inputs(data.take(rows[active])), data.t[rows[active]]
         for at in np.flatnonzero(~active):
@@ -200,8 +207,10 @@ class Knowledge:
 
     def measured(self, lines: Rows) -> Mask:
         """Which values under a constraint were told with such lines (lines × constraints)."""
-        rows, active = self._found(lines)
         measured = np.empty((len(lines), len(self.definition.conditions.constraints)), dtype=bool)
+        if not measured.size:
+            return measured
+        rows, active = self._found(lines)
         measured[active] = np.isfinite(self._active.dataset.outcomes[rows[active]])
         for at in np.flatnonzero(~active):
             measured[at] = self._gone[int(lines[at])].measured
@@ -268,6 +277,8 @@ class Knowledge:
         data, held = self._active.dataset.take(rows), self._state.standardization
         fitted = self._state.hyper is not None and held.suits(data.y)
         z = (held if fitted else Standardization.by_quartiles(data.y, self.usual_power)).apply(data.y)
+        if not is_suspicious(z):
+            return np.zeros(len(z), dtype=bool)
         kernel = self.hyper.kernel(*self.families)
         moments, lines = self.axis.rows(rows), self._active.lines[rows]
         return outliers(kernel, self.hyper.noise, self.inputs(data), moments, z, lines, rescale=not fitted)
@@ -275,17 +286,21 @@ class Knowledge:
     def prior(self) -> Prior:
         limits = None if self.algorithm.temporal is None else self.axis.limits()
         if self._prior is None or self._prior[0] != limits:
-            families, conditions = self.families, self.definition.conditions
-            prior = weak_prior(
-                families.spatial.ard,
-                self.space.width,
-                limits,
-                self.algorithm.inference,
-                context=families.context_size,
-                periods=tuple(conditions.cycles.values()) if families.cycles else (),
-            )
-            self._prior = limits, prior
+            self._prior = limits, self._prior_with(limits)
         return self._prior[1]
+
+    def _prior_with(self, limits: TimeLimits | None) -> Prior:
+        families, conditions = self.families, self.definition.conditions
+        if self._prior is not None and limits is not None:  # the rest does not change
+            return self._prior[1].limited(limits, families.timescale_at(len(self._prior[1].center)))
+        return weak_prior(
+            families.spatial.ard,
+            self.space.width,
+            limits,
+            self.algorithm.inference,
+            context=families.context_size,
+            periods=tuple(conditions.cycles.values()) if families.cycles else (),
+        )
 
     def default_hyperparameters(self) -> Hyperparameters:
         """The prior's centre, until there is something to fit."""

@@ -38,6 +38,9 @@ class Updates:
     in_force: Mapping[str, Any] | None = None  # the setting handed out or told last
 
 
+NOTHING = Updates()  # what a log returns that no other process can write to
+
+
 class Log(Protocol):
     def transaction(self) -> AbstractContextManager[object]:
         """Record everything inside, or nothing; no other process records anything meanwhile."""
@@ -134,7 +137,7 @@ class MemoryLog:
         return self._state, Checkpoint.of(self._history, pending, self._in_force, self._conditions, self.turns)
 
     def updates(self, asks: int, told: int) -> Updates:
-        return Updates()
+        return NOTHING
 
     def trial(self, trial_id: str) -> Trial | None:
         return self._trials.get(trial_id)

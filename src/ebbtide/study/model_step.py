@@ -4,14 +4,14 @@ import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from itertools import islice
 from statistics import median
-from typing import Any
 
 import numpy as np
 
 from ebbtide.errors import ClockWarning, ConfigurationError, EbbtideWarning, NumericalError
-from ebbtide.gp.arrays import Array, Rows
+from ebbtide.gp.arrays import Array, Mask, Rows
 from ebbtide.gp.hyperparameters import Hyperparameters
 from ebbtide.gp.incremental import Incremental
 from ebbtide.gp.inference import MIN_ROWS, SEARCH_ROWS, Fit, Standing, fit, held_guards, reconsidered
@@ -50,8 +50,7 @@ class ModelStep:
         self.known, self.now, self.until, self.context, self.warm = known, now, until, context, warm
         self.space, self.algorithm = known.space, known.algorithm
         self.state, self.active = known.state, known.active
-        self.rng = np.random.default_rng([known.seed, known.state.asks])
-        self.step = Step(modelled=True)
+        self.rng, self.step = np.random.default_rng([known.seed, known.state.asks]), Step(modelled=True)
         self.constrained, self.outcomes = Outcomes(known), list[Outcome]()
         self.carried: Incremental | None = None  # the model of the ask before, if it still fits
 
@@ -240,7 +239,7 @@ class ModelStep:
     def _forget(self, rows: Rows, posterior: Posterior) -> tuple[Rows, Posterior]:
         """Remove what the staleness policy selects (lines 9-20 and 24)."""
         gone: list[int] = []
-        if len(posterior) and not self._behind().any():
+        if len(posterior) and not self.behind.any():
             gone = self._stale(rows, posterior)
         if self.step.anchor is None or self.warm is None:
             self.outcomes = [outcome.without(rows[gone]) for outcome in self.outcomes]
@@ -256,23 +255,23 @@ class ModelStep:
 
     def _stale(self, rows: Rows, posterior: Posterior) -> list[int]:
         """The rows of the posterior that the policy selects."""
-        policy = self.algorithm.staleness
-        order = np.arange(len(rows)) if type(policy) is WassersteinBudget else np.argsort(rows)
-        as_it_is = bool((order[:-1] < order[1:]).all())
-        view = self._view(
-            posterior if as_it_is else posterior.taken(order), self.step.z[order], rows[order], self.state.policy
-        )
-        verdict = policy.review(replace(view, carried=self.carried if as_it_is else None))
+        policy, z, carried, order = self.algorithm.staleness, self.step.z, self.carried, np.arange(len(rows))
+        if type(policy) is not WassersteinBudget and (rows[1:] < rows[:-1]).any():
+            order, carried = np.argsort(rows), None
+            posterior, z, rows = posterior.taken(order), z[order], rows[order]
+        verdict = policy.review(self._view(posterior, z, rows, self.state.policy, carried))
         if self.outcomes and isinstance(policy, WassersteinBudget):
-            verdict = self._agreed(policy, verdict, rows[order])
+            verdict = self._agreed(policy, verdict, rows)
         gone, scores = checked_verdict(verdict, len(rows))
         self.step.policy = checked_memory(verdict.state, "staleness policy")
         self.step.guards += verdict.guards
-        self.step.remove(rows[order[gone]], scores)
+        self.step.remove(rows[gone], scores)
         selected: list[int] = order[gone].tolist()
         return selected
 
-    def _view(self, posterior: Posterior, z: Array, rows: Rows, memory: Mapping[str, float]) -> View:
+    def _view(
+        self, posterior: Posterior, z: Array, rows: Rows, memory: Mapping[str, float], carried: Incremental | None
+    ) -> View:
         """What the staleness policy sees of a model of these rows."""
         return View(
             posterior,
@@ -285,12 +284,13 @@ class ModelStep:
             rng=self.rng,
             inference=self.algorithm.inference,
             contexts=self.known.contexts,
+            carried=carried,
         )
 
     def _agreed(self, policy: WassersteinBudget, verdict: Verdict, rows: Rows) -> Verdict:
         """An observation goes when the objective and every constrained value that needs it can pay for it."""
         accounts = [
-            Account(policy, replace(self._view(o.posterior, o.excess, o.rows, o.policy), carried=o.carried), o.rows)
+            Account(policy, self._view(o.posterior, o.excess, o.rows, o.policy, o.carried), o.rows)
             for o in self.outcomes
         ]
         verdict = agreed(policy, verdict, rows, accounts)
@@ -300,9 +300,10 @@ class ModelStep:
     def _acquire(self, rows: Rows, posterior: Posterior) -> None:
         """Maximize the acquisition at the time of the query (line 5), or over all times that the timing allows."""
         n, bounds = len(posterior), self.known.bounds
-        newest = self.active.dataset.x[np.sort(rows)[-RECENT:]]
+        near = self.active.dataset.x[np.sort(rows)[-RECENT:]]
         posterior = self._believing_pending(posterior)
-        near = np.vstack([newest, posterior.points[n:]])[-RECENT:]  # with the pending trials
+        if len(posterior) > n:  # with the pending trials
+            near = np.vstack([near, posterior.points[n:]])[-RECENT:]
         landing = self.now + median(self.state.responses or [0.0])
         earliest, latest = self._window(landing)
         acquisition, pace = self.algorithm.acquisition, self.known.pace(posterior.kernel.timescale)
@@ -371,8 +372,7 @@ class ModelStep:
     def _dated_before(self) -> Rows:
         """All active rows, except those that lie in the future because the clock went back for good."""
         rows = np.arange(len(self.active))
-        behind = self._behind()
-        since = self.state.behind_since
+        behind, since = self.behind, self.state.behind_since
         self.step.behind_since = None if not behind.any() else self.active.told if since is None else since
         if self.step.behind_since is not None and self.active.told - self.step.behind_since >= PATIENCE:
             warnings.warn(
@@ -387,7 +387,8 @@ class ModelStep:
             rows = rows[~behind]
         return rows
 
-    def _behind(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    @cached_property
+    def behind(self) -> Mask:
         """Rows dated more than l_T after now: the clock went back. While there are any, the policy removes nothing.
 
         For a model that does not read the clock, there are none.

@@ -5,7 +5,9 @@ from ebbtide.study.knowledge import Knowledge
 
 SEARCH_EVERY = 10  # asks between two searches for hyperparameters from scratch, for each SEARCH_ROWS rows
 LONGEST = 64  # asks from one anchor to the next, which also bounds rounding errors
-LOOK_EVERY = 200  # of so many rows one must be new, on average, before the fit is checked again
+# Of so many rows one must be new, on average, before the fit is checked again. When m of n rows are new, a refit gains
+# about m/n nats for each hyperparameter, and must gain 0.1 to be worth it (`WORTH` in inference.py).
+LOOK_EVERY = 10
 
 
 def is_searching(known: Knowledge) -> bool:

@@ -41,8 +41,9 @@ class State:
 
     def noting(self, reading: float) -> "State":
         """The same state after a reading of the clock, which may be the latest."""
-        latest = reading if self.latest_reading is None else max(self.latest_reading, reading)
-        return dataclasses.replace(self, latest_reading=latest)
+        if self.latest_reading is not None and reading <= self.latest_reading:
+            return self
+        return dataclasses.replace(self, latest_reading=reading)
 
     def measured(self, context: Mapping[str, Any], filled: Sequence[str], when: Sequence[float]) -> "State":
         """The same state after a context was measured: at a time; told (1) or asked with (0), under a number."""

@@ -52,9 +52,10 @@ class Step:
         guards = dict(state.guards)
         for guard in self.guards:
             guards[guard] = guards.get(guard, 0) + 1
+        latest = None if self.clock_was_wrong else state.latest_reading
         return replace(
             state,
-            latest_reading=None if self.clock_was_wrong else state.latest_reading,
+            latest_reading=landed if latest is None else max(latest, landed),
             asks=state.asks + 1,
             hyper=self.hyper or state.hyper,
             standardization=self.standardization or state.standardization,
@@ -67,7 +68,7 @@ class Step:
             anchor=self.anchor if self.modelled or self.rows else state.anchor,
             latest={} if "clock_went_back" in self.guards else state.latest,
             responses=[*state.responses, max(0.0, landed - now)][-RESPONSES:],
-        ).noting(landed)
+        )
 
 
 def checked_verdict(verdict: Verdict, n: int) -> tuple[list[int], list[float | None]]:

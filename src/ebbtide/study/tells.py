@@ -7,7 +7,7 @@ from typing import Any
 from ebbtide.checks import as_finite, is_text, is_whole
 from ebbtide.clock import GRACE, LARGEST_TIME, YEAR_2000, is_far_ahead
 from ebbtide.errors import ObservationError, TrialError
-from ebbtide.records import Observation, Trial, copied
+from ebbtide.records import Kind, Observation, Trial, copied
 from ebbtide.space import Params
 from ebbtide.study.engine import Engine
 from ebbtide.study.log import Log
@@ -36,7 +36,7 @@ class Tell:
             params = engine.space.check(self.subject)
             if self._told_under_key(log, None, params):
                 return None
-            return self._around(engine, None, Observation(params, moment, self.outcome))
+            return self._around(engine, None, self._told(params, moment))
         trial = self.subject
         if self._told_under_key(log, trial.id, trial.params):
             return None
@@ -47,14 +47,26 @@ class Tell:
                 return None
         if self.time is None:
             moment = self._moment_of(asked, now, max(now, engine.latest_reading))
-        told = Observation(asked.params, moment, self.outcome, trial.id, kind=asked.kind)
-        return self._around(engine, asked, told)
+        return self._around(engine, asked, self._told(asked.params, moment, trial.id, asked.kind))
+
+    def _told(self, params: Params, time: float, trial: str | None = None, kind: Kind | None = None) -> Observation:
+        return Observation(
+            params,
+            time,
+            self.outcome,
+            trial,
+            kind=kind,
+            key=self.key,
+            abandoned=self.abandoned,
+            constraints=self.constraints,
+        )
 
     def _around(self, engine: Engine, asked: Trial | None, told: Observation) -> Observation:
         """The observation with what was measured beside its value. What was not is as it was for the trial, or as it
         was measured last. Without a value, it may be unknown, and nobody needs to hear of it.
         """
-        told = replace(told, key=self.key, abandoned=self.abandoned, constraints=self.constraints)
+        if engine.definition.conditions.context is None:
+            return told
         before = {} if asked is None else asked.context or {}
         try:
             completed = engine.completed(before | self.measured, told.time)

@@ -59,6 +59,10 @@ class Stationary(ABC):
     def exponent(self, rho: Array) -> Array:
         """The logarithm of the exponential that k and h share."""
 
+    def parts(self, rho: Array) -> tuple[Array | float, Array | float, Array]:
+        """Value, slope and exponent together, for whoever needs all three."""
+        return self.value(rho), self.slope(rho), self.exponent(rho)
+
     def correlation(self, rho: Array) -> Array:
         """k(ρ)."""
         return self.value(rho) * np.exp(self.exponent(rho))
@@ -66,6 +70,11 @@ class Stationary(ABC):
     @property
     def ard(self) -> bool:
         return isinstance(self.lengthscale, tuple)
+
+    @property
+    def shortest(self) -> float:
+        """The shortest lengthscale, or the only one."""
+        return min(self.lengthscale) if isinstance(self.lengthscale, tuple) else self.lengthscale
 
     def scaled_distance(self, X: Array, Z: Array | None = None) -> Array:
         """ρ between the rows of X and Z, (n, m); without Z, between the pairs of X in SciPy's condensed order.
@@ -81,6 +90,17 @@ class Stationary(ABC):
         rho: Array = pdist(X) if Z is None else cdist(X, Z)
         rho *= scale
         return rho
+
+    def roughly_scaled_distance(self, X: Array, Z: Array) -> Array:
+        """The same from ρ² = |x|² − 2xᵀz + |z|²: much faster, but where ρ is about 0 only the first half of its digits
+        is right.
+        """
+        self.check_coordinates(X.shape[1])
+        X, Z = X / self.lengthscale, Z / self.lengthscale
+        square = X @ (-2.0 * Z.T)
+        square += np.vecdot(X, X)[:, None]
+        square += np.vecdot(Z, Z)
+        return np.sqrt(np.maximum(square, 0.0, out=square), out=square)
 
     def check_coordinates(self, d: int) -> None:
         if isinstance(self.lengthscale, tuple) and len(self.lengthscale) != d:
@@ -145,18 +165,32 @@ class Matern(Stationary):
         """√(2ν): k decays as e^{−rate·ρ}."""
         return math.sqrt(2.0 * self.nu)
 
+    @property
+    def _order(self) -> int:
+        """p."""
+        return int(self.nu)
+
     def value(self, rho: Array) -> Array:
-        return polynomial(matern_coefficients(round(self.nu - 0.5)), self.rate * rho)
+        return polynomial(matern_coefficients(self._order), self.rate * rho)
 
     def slope(self, rho: Array) -> Array:
-        p = round(self.nu - 0.5)
-        if p == 0:
+        if self._order == 0:
             return np.divide(1.0, rho, out=np.zeros_like(rho), where=rho > 0)
-        # (z^ν K_ν)′ = −z^ν K_{ν−1}: the slope of a Matérn is the Matérn one order below.
-        return (self.nu / (self.nu - 1.0)) * polynomial(matern_coefficients(p - 1), self.rate * rho)
+        return polynomial(_slope_coefficients(self._order), self.rate * rho)
 
     def exponent(self, rho: Array) -> Array:
         return -self.rate * rho
+
+    def correlation(self, rho: Array) -> Array:
+        z = self.rate * rho
+        k = polynomial(matern_coefficients(self._order), z)
+        k *= np.exp(np.negative(z, out=z), out=z)
+        return k
+
+    def parts(self, rho: Array) -> tuple[Array, Array, Array]:
+        p, z = self._order, self.rate * rho
+        slope = polynomial(_slope_coefficients(p), z) if p else self.slope(rho)
+        return polynomial(matern_coefficients(p), z), slope, -z
 
 
 @dataclass(frozen=True)
@@ -196,14 +230,19 @@ def matern_coefficients(p: int) -> tuple[float, ...]:
     return tuple(coefficients)
 
 
+@lru_cache
+def _slope_coefficients(p: int) -> tuple[float, ...]:
+    """(z^ν K_ν)′ = −z^ν K_{ν−1}: the slope of a Matérn is ν/(ν − 1) times the Matérn one order below."""
+    return tuple((p + 0.5) / (p - 0.5) * coefficient for coefficient in matern_coefficients(p - 1))
+
+
 def polynomial(coefficients: tuple[float, ...], z: Array) -> Array:
     """Horner's rule in place: one pass over memory per coefficient."""
-    *rest, last = coefficients
-    if not rest:
-        return np.full_like(z, last)
-    result = last * z
-    result += rest.pop()
-    for coefficient in reversed(rest):
+    if len(coefficients) == 1:
+        return np.full_like(z, coefficients[0])
+    result = coefficients[-1] * z
+    result += coefficients[-2]
+    for coefficient in coefficients[-3::-1]:
         result *= z
         result += coefficient
     return result
