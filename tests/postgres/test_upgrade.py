@@ -23,7 +23,7 @@ TABLES = ("studies", "asks", "tells", "removals")
 def old(url):
     """The URL of a database of version 4, with the studies of the file."""
     script = next(step for step in schema.steps(schema.MIGRATIONS_OF_POSTGRESQL) if schema.number(step) == 4)
-    with psycopg.connect(url) as connection, closing(sqlite3.connect(f"file:{FILE}?mode=ro", uri=True)) as file:
+    with psycopg.connect(url) as connection, closing(sqlite3.connect(f"file:{FILE}?immutable=1", uri=True)) as file:
         connection.execute(script.read_bytes())
         connection.execute("CREATE TABLE ebbtide_schema (version integer NOT NULL)")
         connection.execute("INSERT INTO ebbtide_schema (version) VALUES (4)")
