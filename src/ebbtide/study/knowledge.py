@@ -11,9 +11,9 @@ import numpy as np
 from ebbtide.gp.arrays import Array, Mask, Rows
 from ebbtide.gp.criterion import relevance
 from ebbtide.gp.hyperparameters import Families, Hyperparameters
-from ebbtide.gp.inference import Prior, TimeLimits, weak_prior
 from ebbtide.gp.kernels import Cycle, Cyclic, Matern
 from ebbtide.gp.outliers import outliers
+from ebbtide.gp.priors import Prior, TimeLimits, weak_prior
 from ebbtide.gp.standardization import Standardization
 from ebbtide.parts.maximization import Bounds
 from ebbtide.parts.staleness import WassersteinBudget
