@@ -24,6 +24,7 @@ from ebbtide.study.axis import TimeAxis
 from ebbtide.study.contexts import Completed, complete
 from ebbtide.study.course import Course, Input, Turn
 from ebbtide.study.definition import Definition
+from ebbtide.study.family import Family
 from ebbtide.study.log import Ask, Updates
 from ebbtide.study.state import State
 from ebbtide.study.step import Step
@@ -217,6 +218,11 @@ class Knowledge:
     @property
     def _gone(self) -> Mapping[int, Input]:
         return {} if self._course is None else self._course.gone
+
+    @property
+    def family(self) -> Family | None:
+        """What the siblings are like, as of the latest look at them; None if there are none."""
+        return Family.from_json(self._state.family)
 
     @property
     def axis(self) -> TimeAxis:

@@ -5,6 +5,7 @@ from ebbtide.study.knowledge import Knowledge
 
 SEARCH_EVERY = 10  # asks between two searches for hyperparameters from scratch, for each SEARCH_ROWS rows
 LONGEST = 64  # asks from one anchor to the next, which also bounds rounding errors
+SIBLINGS_EVERY = 10  # asks between two looks at the siblings
 LOOK_EVERY = 200  # of so many rows one must be new, on average, before the fit is checked again
 
 
@@ -16,6 +17,11 @@ def is_searching(known: Knowledge) -> bool:
     if every < LONGEST or known.state.anchor is None:
         return known.state.asks % every == 0
     return is_too_old(known)
+
+
+def is_looking_at_siblings(known: Knowledge) -> bool:
+    """Whether this ask looks at what the fits of its siblings have become."""
+    return known.definition.family is not None and known.state.asks % SIBLINGS_EVERY == 0
 
 
 def is_too_old(known: Knowledge) -> bool:

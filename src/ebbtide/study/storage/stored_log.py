@@ -31,6 +31,7 @@ from ebbtide.study.storage.rows import (
     text_or_null,
     trial_of,
 )
+from ebbtide.study.storage.siblings import siblings
 
 OBSERVATION = """
     SELECT t.line, t.params, t.time, t.value, t.ask, a.now, r.relevance, t.key, t.abandoned, o.kind,
@@ -240,6 +241,9 @@ class StoredLog:
             "WHERE study = :study AND ask >= :first GROUP BY block ORDER BY block",
             {"study": self.study, "first": first, "size": size},
         )
+
+    def siblings(self) -> dict[str, Any]:
+        return siblings(self.database, self.study, self.name, self.definition)
 
     # --- resuming: the last state, and what is active and pending, without replaying the rest ------------------
 
