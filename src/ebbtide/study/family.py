@@ -37,6 +37,7 @@ USUAL_SPREAD = 0.7  # (log) of traits, before siblings show theirs; of levels: i
 LEAST_SPREAD = 0.2  # siblings whose data says nothing agree with the prior that they were given, and so with each other
 ENOUGH = 3.0  # W from which on the model is asked without filling the space first
 COMPATIBLE = 4.0  # spreads from the level of the siblings within which the first few values must lie
+MOST_LOG = 300.0  # of a deviation or a level that can be squared
 DEVIATION, LENGTHSCALE = 0, 1  # where they are among the traits; then come l_T, if there is one, and the noise
 
 
@@ -62,6 +63,14 @@ class Relative:
         lengthscales = np.log(np.atleast_1d(self.hyper.lengthscale)) - 0.5 * math.log(self.width)
         return np.array([deviation, *lengthscales, *timescale, theta[-1]])
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether the traits are numbers to compute with."""
+        traits, level = self.traits, self.standardization.level
+        return bool(
+            np.isfinite(traits).all() and abs(traits[DEVIATION]) <= MOST_LOG and abs(level) <= math.exp(MOST_LOG)
+        )
+
 
 @dataclass(frozen=True)
 class Family:
@@ -78,7 +87,7 @@ class Family:
     @classmethod
     def of(cls, relatives: Sequence[Relative]) -> "Family | None":
         """None if there are no siblings to learn from."""
-        alike = [relative for relative in relatives if relative.weight > 0.0 and np.isfinite(relative.traits).all()]
+        alike = [relative for relative in relatives if relative.weight > 0.0 and relative.is_sound]
         if not alike:
             return None
         w, traits = np.array([relative.weight for relative in alike]), np.array([relative.traits for relative in alike])
@@ -160,7 +169,8 @@ class Family:
         right = all(as_finite(number) is not None for number in numbers) and min(spreads) > 0.0
         if not (right and len(self.center) == len(self.spread) == size and self.power in POWERS):
             raise ValueError(f"family is {self}")
-        if not is_whole(self.siblings) or self.siblings < 1 or abs(self.center[DEVIATION]) > 600.0:
+        large = max(abs(self.level), self.level_spread) > math.exp(MOST_LOG) or abs(self.center[DEVIATION]) > MOST_LOG
+        if not is_whole(self.siblings) or self.siblings < 1 or large:
             raise ValueError(f"family is {self}")
 
 
