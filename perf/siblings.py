@@ -8,9 +8,11 @@ the 20ths, many of them, each with the same 19 before it, and each also alone: s
 
 | column      | meaning                                                                                         |
 |-------------|-------------------------------------------------------------------------------------------------|
-| alone, with | queries until regret is steady, without and with the family: the first query from which the mean  |
-|             | over the draws, of `WINDOW` queries, is within 10 % of the late level of a study alone            |
+| alone       | queries until the regret of a study alone is steady: the first from which its mean over the draws  |
+|             | and `WINDOW` queries has made 90 % of the way from that of a random setting to its late level     |
+| with_family | the same with a family, for the same levels                                                     |
 | ratio       | of these two, with a 95 % interval (bootstrap over the draws)                                   |
+| late        | regret from query `LATE` on, with the family relative to alone                                  |
 | regret      | over the whole run, relative to the study alone: geometric mean over the draws, paired           |
 
 The odd ones are unlike the others in one way each (`ODD`): what counts there is the regret.
@@ -23,7 +25,7 @@ import tempfile
 import warnings
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -36,7 +38,7 @@ from ebbtide.gp.arrays import Array
 
 SIBLINGS, LEARNED, QUERIES, WINDOW = 19, 120, 75, 5
 LATE = QUERIES * 2 // 3  # from here on, the level counts as late
-WITHIN = 1.1
+WAY = 0.9  # of the way
 RESAMPLED = 1000
 LEVEL, DEVIATION = 100.0, 10.0  # of the values, in the user's unit
 
@@ -133,33 +135,44 @@ def family_of(kind: Kind, path: Path) -> Path:
     return path
 
 
-def pair(work: tuple[Case, Path]) -> tuple[Array, Array]:
-    """The regrets of a study alone, and of the same with a family."""
+def pair(work: tuple[Case, Path]) -> Array:
+    """The regrets of a study alone, and of the same with a family; those that are known are not worked out again."""
     case, siblings = work
+    kept = siblings.with_suffix("") / f"{'-'.join(f'{value:g}' for value in astuple(case))}.npy"
+    if not kept.exists():
+        kept.parent.mkdir(exist_ok=True)
+        np.save(kept, _pair(case, siblings))
+    found: Array = np.load(kept)
+    return found
+
+
+def _pair(case: Case, siblings: Path) -> Array:
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore", eb.EbbtideWarning)
         with_family = Path(folder) / "family.db"
         shutil.copy(siblings, with_family)
         alone = regrets(case, QUERIES, Path(folder) / "alone.db", None)
-        return alone, regrets(case, QUERIES, with_family, "edge")
+        return np.array([alone, regrets(case, QUERIES, with_family, "edge")])
 
 
 # --- what it amounts to -------------------------------------------------------------------------------------------
 
 
 def until_steady(curve: Array, level: float) -> float:
-    """The first query from which the running mean is near a level, or lower; between two queries, by interpolation."""
+    """The first query from which the running mean is at a level, or lower; between two queries, by interpolation."""
     running = np.convolve(curve, np.ones(WINDOW) / WINDOW, mode="valid")
-    first = int(np.argmax(running <= WITHIN * level)) if (running <= WITHIN * level).any() else len(running) - 1
+    below = np.flatnonzero(running <= level)
+    first = int(below[0]) if len(below) else len(running) - 1
     if first == 0:
         return 1.0
     before, after = running[first - 1 : first + 1]
-    return first + 1.0 - float(np.clip((WITHIN * level - after) / max(before - after, 1e-12), 0.0, 1.0))
+    return first + 1.0 - float(np.clip((level - after) / max(before - after, 1e-12), 0.0, 1.0))
 
 
 def steadiness(alone: Array, sibling: Array) -> tuple[float, float]:
-    """Queries until steady, of both; their rows are draws."""
-    level = float(alone[:, LATE:].mean())
+    """Queries until steady, of both; their rows are draws, and their first query fills the space."""
+    random, late = float(alone[:, 0].mean()), float(alone[:, LATE:].mean())
+    level = random + WAY * (late - random)
     return until_steady(alone.mean(axis=0), level), until_steady(sibling.mean(axis=0), level)
 
 
@@ -183,12 +196,15 @@ def regret_ratio(alone: Array, sibling: Array) -> dict[str, float]:
     return {name: round(float(np.exp(end)), 3) for name, end in ends.items()}
 
 
-def line(family: str, study: str, pairs: Sequence[tuple[Array, Array]]) -> dict[str, object]:
-    alone, sibling = (np.array(part) for part in zip(*pairs, strict=True))
+def line(family: str, study: str, pairs: Sequence[Array]) -> dict[str, object]:
+    alone, sibling = np.array(pairs).transpose(1, 0, 2)
     (first, second), (low, high) = steadiness(alone, sibling), interval(alone, sibling)
     queries = {"alone": round(first, 1), "with_family": round(second, 1), "ratio": round(second / first, 3)}
     ends = {"low": round(low, 3), "high": round(high, 3)}
-    return {"family": family, "study": study, "draws": len(pairs)} | queries | ends | regret_ratio(alone, sibling)
+    late = {"late": round(float(sibling[:, LATE:].mean() / alone[:, LATE:].mean()), 3)}
+    return (
+        {"family": family, "study": study, "draws": len(pairs)} | queries | ends | late | regret_ratio(alone, sibling)
+    )
 
 
 def main() -> None:
@@ -198,7 +214,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=100, help="draws of the 20th study")
     parser.add_argument("--odd-seeds", type=int, default=25, help="draws of each odd study")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--folder", type=Path, default=Path("out/siblings"), help="where families are kept")
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=Path("out/siblings"),
+        help="where families and runs are kept: another call goes on",
+    )
     add_option(parser)
     chosen = parser.parse_args()
     rows: list[dict[str, object]] = []
