@@ -1,18 +1,16 @@
 """Studies from one storage to another, row by row; each is compared, and is there as a whole or not at all."""
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from ebbtide.errors import StorageError, StudyError
 from ebbtide.study.storage.database import Database
-from ebbtide.study.storage.siblings import key_of
 from ebbtide.study.storage.store import Storage
 
 AT_ONCE = 1000  # rows read and written
-STUDY = ("created", "definition")
-DESCRIBED = "SELECT created, definition FROM studies WHERE study = ?"
+STUDY = ("created", "definition", "family")
+DESCRIBED = "SELECT created, definition, family FROM studies WHERE study = ?"
 TABLES = {  # each with its columns; the first one is its number within the study
     "asks": (
         *("ask", "told", "now", "until", "landed", "params", "time", "expires", "state", "kind", "context", "filled"),
@@ -56,10 +54,7 @@ def _copied(source: Database, number: int, target: Database, name: str) -> Copie
     with target.transaction():
         target.lock([name])
         study = source.row(DESCRIBED, (number,))
-        family = key_of(name, json.loads(study[1]))
-        target.run(
-            "INSERT INTO studies (name, created, definition, family) VALUES (?, ?, ?, ?)", (name, *study, family)
-        )
+        target.run("INSERT INTO studies (name, created, definition, family) VALUES (?, ?, ?, ?)", (name, *study))
         (new,) = target.row("SELECT study FROM studies WHERE name = ?", (name,))
         counts = {table: _copy_table(source, number, target, new, table) for table in TABLES}
         _compare("studies", study, target.row(DESCRIBED, (new,)), name)
