@@ -79,7 +79,7 @@ def run(*arguments, code=0):
 
 
 def said(**changes):
-    words = ("direction", "algorithm", "seed", "baseline_every", "explore", "baseline", "on_failure", "move_cost")
+    words = ("direction", "algorithm", "seed", "family", "baseline_every", "explore", "baseline", "on_failure", "move_cost")
     return dict.fromkeys((*words, "violation_rate")) | {"start": (), "limit": (), "cycle": ()} | changes
 
 
