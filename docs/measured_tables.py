@@ -337,7 +337,9 @@ def siblings(odd: bool) -> Callable[[], Rows]:
     def rows() -> Rows:
         known = data("siblings")
         lines = [line for _, line in known[(known["study"] != "20th") == odd].iterrows()]
-        return [[line["study"], regret(line)] if odd else [line["family"], *steady(line), regret(line)] for line in lines]
+        if odd:
+            return [[line["study"], regret(line)] for line in lines]
+        return [[line["family"], *steady(line), regret(line)] for line in lines]
 
     def steady(line: pd.Series) -> list[str]:
         ratio = f"{line['ratio']:.2f} ({line['low']:.2f} to {line['high']:.2f})"

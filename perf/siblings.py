@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from draws import TIMESCALE, Draw
@@ -89,7 +90,7 @@ class Moving(Draw):
 
     def __init__(self, case: Case, queries: int) -> None:
         super().__init__(case.seed, case.dim, case.lengthscale, timescales=1)
-        self.moments = np.arange(queries) * TIMESCALE / case.timescale
+        self.moments = np.arange(float(queries)) * (TIMESCALE / case.timescale)
 
 
 def spread(kind: Kind, seed: int) -> Case:
@@ -111,7 +112,7 @@ def regrets(case: Case, queries: int, path: Path, family: str | None) -> Array:
     draw, clock = Moving(case, queries), eb.ManualClock()
     errors = np.sqrt(case.noise) * np.random.default_rng([case.seed, 3]).normal(size=queries)
     space = {f"x{i}": eb.Float(0.0, 1.0) for i in range(case.dim)}
-    stored = {"storage": f"sqlite:///{path}", "name": f"device-{case.seed}", "family": family}
+    stored: dict[str, Any] = {"storage": f"sqlite:///{path}", "name": f"device-{case.seed}", "family": family}
     found = np.empty(queries)
     with eb.Optimizer(space, direction="maximize", clock=clock, seed=case.seed, **stored) as opt:
         for k in range(queries):

@@ -94,7 +94,9 @@ def test_scale_and_level_are_compared_in_the_users_unit(power):
         prior = family.prior(WEAK, FAMILIES, 2, seen)
         deviation = math.exp(0.5 * prior.center[0]) * seen.scale * seen.factor
         assert deviation == pytest.approx(unit.scale * unit.factor, rel=0.5)  # the weak prior says 1 in each unit
-        m, s = family.mean(seen)
+        mean = family.mean(seen)
+        assert mean is not None
+        m, s = mean
         assert seen.back(np.array([m]), np.zeros(1))[0] == pytest.approx(unit.back(np.zeros(1), np.zeros(1))[0])
         assert s * seen.scale * seen.factor == pytest.approx(family.level_spread)
 
@@ -114,7 +116,8 @@ def test_the_first_values_are_seen_as_those_of_the_siblings_unless_they_are_unli
     assert family is not None
     unit = family.standardization(np.array([95.0]))
     assert unit is not None
-    assert (unit.mean, unit.scale) == (pytest.approx(100.0), pytest.approx(10.0))
+    assert unit.mean == pytest.approx(100.0)
+    assert unit.scale == pytest.approx(10.0)
     assert family.standardization(np.array([95.0, 1000.0])) is None
     assert family.standardization(np.empty(0)) == unit
 

@@ -47,3 +47,6 @@ def test_one_lengthscale_per_coordinate_needs_the_same_coordinates():
     four = SPACE | {"more": eb.Float(0.0, 1.0)}
     assert likeness(described(algorithm=ard), described(algorithm=ard)) == 1.0
     assert likeness(described(algorithm=ard), described(four, algorithm=other)) == 0.0
+    two, three = ({"codec": eb.Categorical(["a", "b", "c"][:n])} for n in (2, 3))
+    kernels = [eb.Algorithm(spatial=eb.Matern(2.5, (1.0,) * n)) for n in (2, 3)]
+    assert likeness(described(two, algorithm=kernels[0]), described(three, algorithm=kernels[1])) == 0.0

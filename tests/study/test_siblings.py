@@ -68,12 +68,12 @@ def test_the_first_of_a_family_asks_as_if_it_had_none(tmp_path):
     assert "family" not in contents(first)["state"]
 
 
-def test_a_sibling_asks_the_model_from_the_second_ask_on(file):
+def test_a_sibling_fills_the_space_with_half_as_many_asks(file):
     with study(file, "team-a.new", 9) as opt, study(file, "team-a.alone", 9, family=None) as alone:
         asked, without = run(opt, 8), run(alone, 8)
         assert opt.siblings == KIN
-        assert asked[0] == without[0]
-        assert asked[1] != without[1]
+        assert asked[:3] == without[:3]
+        assert asked[3] != without[3]
         assert opt.n_initial == alone.n_initial == 6
 
 
@@ -255,6 +255,25 @@ def test_a_damaged_or_deleted_sibling_is_left_out(file):
     with closing(Storage.of(url(file))) as storage:
         storage.delete("team-a.2")
     assert siblings_of(file, "team-a.new") == KIN - 3
+
+
+@pytest.mark.parametrize(
+    "hyper",
+    [
+        {"scale": 1.0, "lengthscale": [1.0, 2.0], "timescale": 1.0, "noise": 0.1},
+        {"scale": 1.0, "lengthscale": 1.0, "timescale": None, "noise": 0.1},
+        {"scale": "x", "lengthscale": 1.0, "timescale": 1.0, "noise": 0.1},
+        {"scale": 0.0, "lengthscale": 1.0, "timescale": 1.0, "noise": 0.1},
+        {"scale": 1.0, "lengthscale": -1.0, "timescale": 1.0, "noise": 0.1},
+        {"scale": 1.0},
+    ],
+)
+def test_a_fit_that_cannot_be_is_left_out(hyper, file):
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(
+            "UPDATE asks SET state = json_set(state, '$.hyper', json(?)) WHERE study = 1", [json.dumps(hyper)]
+        )
+    assert siblings_of(file, "team-a.new") == KIN - 1
 
 
 def test_copied_studies_are_siblings(file, tmp_path):

@@ -92,11 +92,11 @@ class Engine(Knowledge):
     def _is_starting(self, family: Family | None) -> bool:
         """Whether asks still fill the space: the first `n_initial` do, unless as many values were told before.
 
-        With siblings that say enough the model is asked as soon as there is a value, unless the user wants otherwise.
+        With siblings that say enough, half as many are enough, unless the user wants otherwise.
         """
         first = self.definition.n_initial
         if family is not None and family.is_enough and first == usual_start(self.space):
-            return self._active.values_told == 0
+            first //= 2
         return max(self._state.asks, self._active.values_told) < first
 
     def _start(self) -> Step:

@@ -35,7 +35,7 @@ HALF = 30  # lines told after which a fit is worth half as much as one after ver
 VAGUE = 3.0  # siblings that the following spread counts as:
 USUAL_SPREAD = 0.7  # (log) of traits, before siblings show theirs; of levels: in deviations of the signal
 LEAST_SPREAD = 0.2  # siblings whose data says nothing agree with the prior that they were given, and so with each other
-ENOUGH = 3.0  # W from which on the model is asked without filling the space first
+ENOUGH = 3.0  # W from which on half as many asks fill the space before the model is asked
 COMPATIBLE = 4.0  # spreads from the level of the siblings within which the first few values must lie
 MOST_LOG = 300.0  # of a deviation or a level that can be squared
 DEVIATION, LENGTHSCALE = 0, 1  # where they are among the traits; then come l_T, if there is one, and the noise
@@ -103,7 +103,7 @@ class Family:
 
     @property
     def is_enough(self) -> bool:
-        """Whether the siblings say enough for the model to be asked from the beginning."""
+        """Whether the siblings say enough for the model to be asked earlier than usual."""
         return self.weight >= ENOUGH
 
     def prior(self, weak: Prior, families: Families, width: int, unit: Standardization) -> Prior:

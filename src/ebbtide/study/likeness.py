@@ -24,16 +24,26 @@ def likeness(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
 def _meaning(definition: Mapping[str, Any]) -> tuple[Any, ...]:
     """What must be the same for hyperparameters to be comparable."""
     algorithm = definition["algorithm"]
-    kernels = [_family(algorithm[kernel], len(definition["space"])) for kernel in KERNELS]
+    kernels = [_family(algorithm[kernel], width(definition["space"])) for kernel in KERNELS]
     return definition["direction"], definition["clock"], algorithm.get("transform"), *kernels
 
 
-def _family(kernel: Any, parameters: int) -> Any:
+def _family(kernel: Any, coordinates: int) -> Any:
     """A kernel without its lengthscale, which is fitted; one per coordinate (ARD) can only be compared one by one."""
     if kernel is None:
         return None
-    ard = isinstance(kernel.get("lengthscale"), list)
-    return {key: value for key, value in kernel.items() if key != "lengthscale"}, parameters if ard else None
+    return {key: value for key, value in kernel.items() if key != "lengthscale"}, coordinates if is_ard(
+        kernel
+    ) else None
+
+
+def is_ard(kernel: Mapping[str, Any]) -> bool:
+    return isinstance(kernel.get("lengthscale"), list)
+
+
+def width(space: Mapping[str, Any]) -> int:
+    """Coordinates: one for each parameter, of a categorical one for each choice."""
+    return sum(len(part["choices"]) if part["type"] == "categorical" else 1 for part in space.values())
 
 
 def _parts(definition: Mapping[str, Any]) -> dict[tuple[str, str], Any]:

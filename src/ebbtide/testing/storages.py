@@ -208,7 +208,7 @@ def who_insists_on_an_ask_is_the_next(opening: Opening) -> None:
 
 def a_family_knows_its_own_siblings(opening: Opening) -> None:
     """Those of the same tenant, in the order in which they came; and it forgets those that are deleted."""
-    clock, around = ManualClock(), {"seed": 0, "family": "kin"}
+    clock, around = ManualClock(), dict[str, Any](seed=0, family="kin")
     with closing(opening()) as storage:
         for name in ("kin.a", "kin.b", "other kin.a"):
             study = Optimizer(TINY, storage=storage, name=name, clock=clock, **around)

@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
+
 from ebbtide.study.family import Family, Relative
-from ebbtide.study.likeness import likeness
+from ebbtide.study.likeness import is_ard, likeness, width
 from ebbtide.study.storage.database import Database
 from ebbtide.study.storage.rows import DAMAGE, state_of
 
@@ -35,7 +37,8 @@ def siblings(database: Database, study: int, name: str, definition: Mapping[str,
         relatives = []
         for number, other, described in _candidates(database, study, key_of(name, definition)):
             if [other.startswith(prefix) for prefix in prefixes] == ours:
-                with suppress(*DAMAGE):  # of a sibling, which then says nothing, and is no reason not to ask
+                # What is damaged says nothing, and is no reason not to ask.
+                with suppress(*DAMAGE), np.errstate(divide="ignore", invalid="ignore"):
                     relatives.append(_relative(database, number, definition, json.loads(described)))
     family = Family.of([relative for relative in relatives if relative is not None])
     return {} if family is None else family.to_json()
@@ -56,9 +59,11 @@ def _relative(database: Database, study: int, ours: Mapping[str, Any], theirs: M
     told, state = last[0], state_of(json.loads(last[1]))
     if state.hyper is None:
         return None
-    return Relative(alike, told, state.hyper, state.standardization, _width(theirs["space"]))
+    found = Relative(alike, told, state.hyper, state.standardization, width(theirs["space"]))
+    return found if len(found.traits) == _traits(theirs) and found.is_sound else None
 
 
-def _width(space: Mapping[str, Any]) -> int:
-    """Coordinates: one for each parameter, of a categorical one for each choice."""
-    return sum(len(part["choices"]) if part["type"] == "categorical" else 1 for part in space.values())
+def _traits(definition: Mapping[str, Any]) -> int:
+    """How many a fit must have."""
+    spatial, temporal = definition["algorithm"]["spatial"], definition["algorithm"]["temporal"]
+    return 2 + (width(definition["space"]) if is_ard(spatial) else 1) + (temporal is not None)
