@@ -203,24 +203,18 @@ def line(family: str, study: str, pairs: Sequence[Array]) -> dict[str, object]:
     queries = {"alone": round(first, 1), "with_family": round(second, 1), "ratio": round(second / first, 3)}
     ends = {"low": round(low, 3), "high": round(high, 3)}
     late = {"late": round(float(sibling[:, LATE:].mean() / alone[:, LATE:].mean()), 3)}
-    return (
-        {"family": family, "study": study, "draws": len(pairs)} | queries | ends | late | regret_ratio(alone, sibling)
-    )
+    what = {"family": family, "study": study, "draws": len(pairs)}
+    return what | queries | ends | late | regret_ratio(alone, sibling)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kinds", nargs="*", choices=KINDS, default=list(KINDS))
     parser.add_argument("--odd", nargs="*", choices=ODD, default=list(ODD), help="of the first kind")
-    parser.add_argument("--seeds", type=int, default=100, help="draws of the 20th study")
-    parser.add_argument("--odd-seeds", type=int, default=25, help="draws of each odd study")
+    parser.add_argument("--seeds", type=int, default=60, help="draws of the 20th study")
+    parser.add_argument("--odd-seeds", type=int, default=20, help="draws of each odd study")
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument(
-        "--folder",
-        type=Path,
-        default=Path("out/siblings"),
-        help="where families and runs are kept: another call goes on",
-    )
+    parser.add_argument("--folder", type=Path, default=Path("out/siblings"), help="another call goes on with its runs")
     add_option(parser)
     chosen = parser.parse_args()
     rows: list[dict[str, object]] = []
@@ -230,9 +224,14 @@ def main() -> None:
         works = [(name, "20th", [spread(KINDS[name], seed) for seed in range(chosen.seeds)]) for name in chosen.kinds]
         first = chosen.kinds[0]
         works += [(first, way, [odd(KINDS[first], way, s) for s in range(chosen.odd_seeds)]) for way in chosen.odd]
+        unlike: list[Array] = []
         for name, study, cases in works:
             pairs = list(pool.map(pair, [(case, files[name]) for case in cases]))
+            unlike += [] if study == "20th" else pairs
             rows.append(line(name, study, pairs))
+            print(rows[-1], flush=True)
+        if unlike:
+            rows.append(line(first, "all of these", unlike))
             print(rows[-1], flush=True)
     record("siblings", rows, "make perf-siblings")
     sys.stderr.flush()
