@@ -239,7 +239,7 @@ def test_of_a_large_family_the_first_and_the_newest_are_looked_at(file):
         for number in range(2 * MOST):
             storage.create(f"team-a.more-{number}", definition)
         log = storage.log("team-a.0")
-        assert log.siblings()["siblings"] == KIN - 1  # the others are among the first
+        assert (log.siblings() or {})["siblings"] == KIN - 1  # the others are among the first
         plan = storage.database.rows(
             "EXPLAIN QUERY PLAN SELECT study FROM studies WHERE family = ? AND study <> 1 ORDER BY study DESC LIMIT 1",
             ("team-a./edge",),
@@ -274,6 +274,16 @@ def test_a_fit_that_cannot_be_is_left_out(hyper, file):
             "UPDATE asks SET state = json_set(state, '$.hyper', json(?)) WHERE study = 1", [json.dumps(hyper)]
         )
     assert siblings_of(file, "team-a.new") == KIN - 1
+
+
+def test_a_row_that_cannot_be_read_is_no_reason_not_to_ask(file):
+    with study(file, "team-a.new") as opt:
+        run(opt, SIBLINGS_EVERY)
+        with closing(sqlite3.connect(file)) as connection, connection:
+            connection.execute("UPDATE studies SET definition = CAST(x'ff' AS TEXT) WHERE study = 2")
+        assert opt._log.siblings() is None
+        run(opt, 2)
+        assert opt.siblings == KIN  # as seen before
 
 
 def test_copied_studies_are_siblings(file, tmp_path):

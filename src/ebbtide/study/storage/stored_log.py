@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ebbtide.errors import StorageError, UnknownStudyError
+from ebbtide.errors import DamagedError, StorageError, UnknownStudyError
 from ebbtide.records import Observation, Trial
 from ebbtide.study.active import RECENT, REMEMBERED_ASKS, REMEMBERED_FAILURES, Checkpoint
 from ebbtide.study.conditions import Conditions
@@ -242,8 +242,11 @@ class StoredLog:
             {"study": self.study, "first": first, "size": size},
         )
 
-    def siblings(self) -> dict[str, Any]:
-        return siblings(self.database, self.study, self.name, self.definition)
+    def siblings(self) -> dict[str, Any] | None:
+        try:
+            return siblings(self.database, self.study, self.name, self.definition)
+        except DamagedError:  # a row of theirs cannot even be read, which is no reason not to ask
+            return None
 
     # --- resuming: the last state, and what is active and pending, without replaying the rest ------------------
 
