@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE# the tests start hundreds of processes: none sh
 .DEFAULT_GOAL := help
 .PHONY: help demo quick lint format test coverage test-slow test-minimum test-python test-browser test-operations test-postgres test-integrations \
   docs dist chaos chaos-postgres fuzz hostile perf perf-botorch perf-optuna perf-long perf-field perf-variants perf-inference \
-  perf-values perf-caution perf-tracker perf-sparse perf-world perf-arenas perf-pace perf-pace-botorch perf-service perf-throughput perf-worst perf-first-ask perf-resume perf-fleet perf-unread perf-dashboard \
+  perf-values perf-caution perf-tracker perf-sparse perf-siblings perf-world perf-arenas perf-pace perf-pace-botorch perf-service perf-throughput perf-worst perf-first-ask perf-resume perf-fleet perf-unread perf-dashboard \
   perf-live test-systems soak clean
 
 help: ## list the targets
@@ -126,6 +126,9 @@ perf-tracker: .venv/.installed ## variants of tide on problems that it is develo
 
 perf-sparse: .venv/.installed ## few queries per l_T: how often must one ask?
 	$(BIN)/python perf/sparse.py --jobs $(JOBS)
+
+perf-siblings: .venv/.installed ## the 20th study of a family, and an odd one, against studies alone. Goes on if interrupted
+	$(BIN)/python perf/siblings.py --jobs $(JOBS)
 
 perf-world: .venv/.installed ## a context, a cycle, constraints: what do they buy? Goes on if interrupted
 	$(BIN)/python perf/world.py --jobs $(JOBS)

@@ -334,6 +334,26 @@ def recommendations() -> Rows:
     ]
 
 
+def siblings(odd: bool) -> Callable[[], Rows]:
+    """The 20th studies of the families, or those that are unlike the others; ratios with their 95 % intervals."""
+
+    def rows() -> Rows:
+        known = data("siblings")
+        lines = [line for _, line in known[(known["study"] != "20th") == odd].iterrows()]
+        if odd:
+            return [[line["study"], regret(line)] for line in lines]
+        return [[line["family"], *steady(line), regret(line)] for line in lines]
+
+    def steady(line: pd.Series) -> list[str]:
+        ratio = f"{line['ratio']:.2f} ({line['low']:.2f} to {line['high']:.2f})"
+        return [f"{line['alone']:.0f}", f"{line['with_family']:.0f}", ratio]
+
+    def regret(line: pd.Series) -> str:
+        return f"{line['regret']:.2f} ({line['regret_low']:.2f} to {line['regret_high']:.2f})"
+
+    return rows
+
+
 def sparse(ending: str) -> Callable[[], Rows]:
     """A line for each number of parameters and of queries per l_T; tide with its 95 % interval."""
     columns = [f"{name}{ending}" for name in ("sliding-window", "w-dbo", "tide", "limit")]
@@ -406,6 +426,8 @@ TABLES = {
     "values": each("values", *["{}"] * 2, *["{:.2f}"] * 3, "{}"),
     "failures": Table(("failures",), failures),
     "recommendations": Table(("recommendations",), recommendations),
+    "siblings-20th": Table(("siblings",), siblings(odd=False)),
+    "siblings-odd": Table(("siblings",), siblings(odd=True)),
     "sparse": Table(("sparse",), sparse("")),
     "sparse-start": Table(("sparse",), sparse(" + start")),
     **{

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from typing import get_args
 
 from ebbtide.errors import ConfigurationError
-from ebbtide.gp.inference import InferenceMethod
 from ebbtide.gp.kernels import Matern, Stationary, StepDecay
 from ebbtide.gp.mean import MeanMethod
+from ebbtide.gp.priors import InferenceMethod
 from ebbtide.gp.standardization import Transform
 from ebbtide.parts.acquisition import UCB, Acquisition, Random, TrackingUCB
 from ebbtide.parts.staleness import (

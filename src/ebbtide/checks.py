@@ -2,7 +2,7 @@
 
 import math
 import numbers
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -23,6 +23,11 @@ def as_finite(value: Any) -> float | None:
 def is_text(value: str) -> bool:
     """Whether a string can be encoded: half of a surrogate pair, which JSON lets through, cannot."""
     return not any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def is_plain_name(value: Any) -> TypeGuard[str]:
+    """Whether it is a printable text without a slash, so that a path or a URL can hold it."""
+    return isinstance(value, str) and value.isprintable() and is_text(value) and "/" not in value
 
 
 def is_whole(value: Any) -> bool:

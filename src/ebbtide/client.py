@@ -73,6 +73,7 @@ class Client:
         algorithm: str | None = None,
         seed: int | None = None,
         n_initial: int | None = None,
+        family: str | None = None,
         **options: Any,
     ) -> "RemoteStudy":
         """Create a study; an error if one of that name exists.
@@ -88,7 +89,7 @@ class Client:
             "direction": direction,
             "algorithm": algorithm,
         }
-        body |= {"seed": seed, "n_initial": n_initial, **said}
+        body |= {"seed": seed, "n_initial": n_initial, "family": family, **said}
         self.call("POST", "/studies", {key: value for key, value in body.items() if value is not None})
         return RemoteStudy(self, name)
 

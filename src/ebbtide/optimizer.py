@@ -31,7 +31,7 @@ from ebbtide.study.live import OnFailure
 from ebbtide.study.log import Log, MemoryLog
 from ebbtide.study.movement import Movement
 from ebbtide.study.reads import StudyReads
-from ebbtide.study.storage import Storage, StoredLog, shown
+from ebbtide.study.storage import Storage, StoredLog, check_place
 
 
 class Optimizer(StudyReads, Asking):
@@ -74,6 +74,7 @@ class Optimizer(StudyReads, Asking):
         constraints: Mapping[str, AtMost | AtLeast] | None = None,
         violation_rate: float | None = None,
         failures_violate: bool | None = None,
+        family: str | None = None,
         storage: str | Storage | None = None,
         name: str | None = None,
     ) -> None:
@@ -89,6 +90,8 @@ class Optimizer(StudyReads, Asking):
         periods of what comes back, in the clock's unit. `constraints`: limits of other values that are told with the
         objective's, such as `eb.AtMost(50.0)`; `violation_rate` (0.05) is the share of the asks that may break one, and
         `failures_violate` says whether a failed evaluation counts as one that did.
+
+        `family`: studies of a family, in the same storage, share what their hyperparameters are like, and no data.
         """
         more = {
             "explore": explore,
@@ -102,13 +105,10 @@ class Optimizer(StudyReads, Asking):
             "constraints": constraints,
             "violation_rate": violation_rate,
             "failures_violate": failures_violate,
+            "family": family,
         }
         definition = define(space, direction, algorithm, clock, seed, n_initial, **more)
-        if (storage is None) != (name is None):
-            raise ConfigurationError(
-                f"storage={shown(storage)!r}, name={name!r}: a stored study needs both; for a study in "
-                "memory, leave both out"
-            )
+        check_place(storage, name, family)
         if storage is None or name is None:
             log = MemoryLog(definition.conditions)
             self._begin(Engine(definition), log, SystemClock() if clock is None else clock, callbacks)

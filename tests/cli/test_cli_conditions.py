@@ -79,8 +79,8 @@ def run(*arguments, code=0):
 
 
 def said(**changes):
-    words = ("direction", "algorithm", "seed", "baseline_every", "explore", "baseline", "on_failure", "move_cost")
-    return dict.fromkeys((*words, "violation_rate")) | {"start": (), "limit": (), "cycle": ()} | changes
+    words = ("direction", "algorithm", "seed", "family", "explore", "baseline", "baseline_every", "on_failure")
+    return dict.fromkeys((*words, "move_cost", "violation_rate")) | {"start": (), "limit": (), "cycle": ()} | changes
 
 
 # --- the words ------------------------------------------------------------------------------------------------------

@@ -10,10 +10,11 @@ import ebbtide as eb
 from ebbtide.gp.convolutions import temporal_convolution
 from ebbtide.gp.criterion import relevance
 from ebbtide.gp.hyperparameters import Families, Hyperparameters
-from ebbtide.gp.inference import TimeLimits, fit, weak_prior
+from ebbtide.gp.inference import fit
 from ebbtide.gp.kernels import Cycle, Cyclic, Matern, SpaceTimeKernel
 from ebbtide.gp.likelihood import Likelihood
 from ebbtide.gp.posterior import condition
+from ebbtide.gp.priors import TimeLimits, weak_prior
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

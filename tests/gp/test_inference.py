@@ -11,16 +11,15 @@ from ebbtide.gp.incremental import Incremental
 from ebbtide.gp.inference import (
     TOLERANCE,
     Standing,
-    TimeLimits,
     ascend,
     elsewhere,
     fit,
     is_worth_a_refit,
     promise,
-    weak_prior,
 )
 from ebbtide.gp.kernels import Cycle, Cyclic
 from ebbtide.gp.likelihood import Likelihood
+from ebbtide.gp.priors import TimeLimits, weak_prior
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import ebbtide as eb
-from ebbtide.gp.mean import weighted_mean
+from ebbtide.gp.mean import mean_by, weighted_mean
 
 
 def kernel(scale=1.0, lengthscale=0.1):
@@ -58,3 +58,13 @@ def test_the_unknown_is_expected_to_be_worse_than_the_places_measured_often():
         expected[mean] = opt.model.mean
     assert expected["average"] == pytest.approx((20 * 1.0 + 4 * 5.0) / 24, abs=0.1)
     assert expected["weighted"] > expected["average"] + 0.5  # minimized: larger is worse
+
+
+def test_what_is_expected_of_the_mean_counts_by_how_sure_it_is():
+    """Values in between: a normal prior with the precision of the Student t at the plain estimate."""
+    w, z = np.array([2.0, 1.0, 1.0]), np.array([1.0, 2.0, 0.5])
+    for m, s in [(1.5, 0.1), (1.5, 10.0), (-3.0, 0.5)]:
+        precision = 5.0 / (4.0 * s**2 + (w @ z / w.sum() - m) ** 2)
+        assert mean_by(w, z, (m, s)) == pytest.approx((w @ z + precision * m) / (w.sum() + precision))
+    assert mean_by(w, z, (1.5, 1e-9)) == pytest.approx(1.5, abs=0.1)
+    assert mean_by(w, z, (1e6, 1.0)) == pytest.approx(w @ z / w.sum(), rel=1e-4)  # the values are clearly elsewhere

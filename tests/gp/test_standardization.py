@@ -103,3 +103,16 @@ def test_every_value_stays_finite(y, power):
     if power != 1.0:
         assert np.isfinite(median).all()
         assert np.isfinite(half).all()
+
+
+@pytest.mark.parametrize("power", [1.0, 0.5, 0.0])
+def test_a_level_does_not_depend_on_the_unit_of_a_study(power):
+    """The same values, standardised with those of other studies: their level is the same number."""
+    y = np.array([2.0, 3.0, 5.0, 9.0])
+    own, other = Standardization.of(y, power), Standardization.of(7.0 * y, power)
+    assert other.of_level(own.level) == pytest.approx(other.apply(own.back(np.zeros(1), np.zeros(1))[0])[0], abs=1e-12)
+    assert own.of_level(own.level) == pytest.approx(0.0, abs=1e-12)
+    absolute = Standardization.at(own.level, own.scale * own.factor, power)
+    assert absolute.apply(y) == pytest.approx(own.apply(y), rel=1e-12)
+    assert absolute.level == pytest.approx(own.level)
+    assert absolute.factor == 1.0

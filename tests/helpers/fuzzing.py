@@ -24,6 +24,7 @@ PARAMS = {"power": 10.0, "width": 3, "codec": "b"}
 AROUND = {
     "context": {"load": {"type": "float", "low": 0.0, "high": 2000.0}, "host": {"type": "ordinal", "choices": [1, 2]}},
     "cycles": {"day": 86400.0},
+    "family": "edge",
     "constraints": {"p99": {"at_most": 50.0}, "hits": {"at_least": 0.9}},
 }
 CONTEXT = {"load": 312.0, "host": 2}

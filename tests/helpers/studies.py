@@ -22,6 +22,7 @@ from ebbtide.study.active import Checkpoint
 from ebbtide.study.course import Turn
 from ebbtide.study.definition import Definition
 from ebbtide.study.engine import Engine
+from ebbtide.study.schedule import is_looking_at_siblings
 from ebbtide.study.state import State
 
 MIXED = {
@@ -183,7 +184,9 @@ class Tables:
         removed = {number: [line for line, remover in gone.items() if remover == number] for number in since}
         turns = [Turn.of(self.asks[number]["told"], removed[number]) for number in since]
         engine.restore(state, Checkpoint.of(history, open_trials, turns=turns))
-        step = engine.step(ask["now"], math.inf if ask["until"] is None else ask["until"])
+        looked = is_looking_at_siblings(engine)
+        siblings = json.loads(ask["state"]).get("family", {}) if looked else None  # what it saw then
+        step = engine.step(ask["now"], math.inf if ask["until"] is None else ask["until"], siblings=siblings)
         for row in self.tells:
             if row["asks"] <= k:
                 engine.note(row["reading"])

@@ -19,7 +19,7 @@ from ebbtide.tuning.template import written
 
 TABLE = "study"
 AROUND = ("context", "cycles", "constraints")
-OPTIONS = ("direction", "algorithm", "seed", *live.WORDS, "violation_rate", "failures_violate")
+OPTIONS = ("direction", "algorithm", "seed", "family", *live.WORDS, "violation_rate", "failures_violate")
 SHARES = ("explore", "violation_rate")
 
 
@@ -78,7 +78,7 @@ def _checked(table: dict[str, Any]) -> dict[str, Any]:
 
 def _as_said(space: Space, said: Mapping[str, Any]) -> dict[str, Any]:
     """What the command line says, in the library's words."""
-    options = {name: said[name] for name in ("direction", "algorithm", "seed", "baseline_every")}
+    options = {name: said[name] for name in ("direction", "algorithm", "seed", "family", "baseline_every")}
     options |= {word: share(said[word], word) for word in SHARES if said[word] is not None}
     if said["start"]:
         options["start"] = [setting("--start", text, space) for text in said["start"]]

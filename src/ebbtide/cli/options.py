@@ -169,6 +169,11 @@ def defining(command: Command) -> Command:
             metavar="SHARE",
             help="Share of the asks that probe, such as 20%; the others hold the best setting.  [default: 100%]",
         ),
+        click.option(
+            "--family",
+            metavar="NAME",
+            help="Family of the study: studies of a family share what their hyperparameters are like.",
+        ),
         click.option("--seed", type=click.IntRange(min=0), help="Seed that makes the queries repeatable."),
         click.option(
             "-a",

@@ -50,6 +50,31 @@ class Standardization:
         usual = y[(half >= np.quantile(half, 0.25)) & (half <= np.quantile(half, 0.75))]
         return cls.of(usual, power if is_positive(y) else 1.0)
 
+    @classmethod
+    def at(cls, level: float, scale: float, power: float) -> "Standardization":
+        """Around a level, with a scale, both in the unit of `level`."""
+        return cls(level if power in (0.0, 1.0) else level - 1.0 / power, scale, power)
+
+    @property
+    def factor(self) -> float:
+        """By which a difference of T becomes one of what does not depend on g: y, yᵖ/p, or log y."""
+        return 1.0 if self.power in (0.0, 1.0) else self.unit**self.power
+
+    @property
+    def level(self) -> float:
+        """The mean in that unit, in which studies can be compared."""
+        return self.mean * self.factor + self._offset
+
+    def of_level(self, level: float) -> float:
+        """What a level is as z."""
+        return float(np.clip((level - self.level) / self.factor / self.scale, -1e100, 1e100))
+
+    @property
+    def _offset(self) -> float:
+        if self.power == 1.0:
+            return 0.0
+        return math.log(self.unit) if self.power == 0.0 else self.factor / self.power
+
     def around(self, z: float) -> "Standardization":
         """The same scale around another mean: the one that is `z` now becomes 0."""
         return replace(self, mean=float(_finite(np.array(self.mean + z * self.scale))))

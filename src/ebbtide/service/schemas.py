@@ -8,6 +8,7 @@ from ebbtide.records import Kind
 from ebbtide.space import check_description
 from ebbtide.study import conditions, live
 from ebbtide.study.conditions import MAX_CONSTRAINTS, MAX_CYCLES, MAX_WIDTH
+from ebbtide.study.definition import MAX_FAMILY
 from ebbtide.study.storage.store import MAX_NAME
 
 Choice = Annotated[str | bool | int | FiniteFloat | None, Field(description="one of the choices")]
@@ -82,6 +83,9 @@ class NewStudy(Request):
     n_initial: int | None = Field(
         None, ge=0, lt=2**31, description="asks that fill the space before the model takes over"
     )
+    family: str | None = Field(
+        None, min_length=1, max_length=MAX_FAMILY, description="studies that share what their hyperparameters are like"
+    )
     explore: FiniteFloat | None = Field(
         None, ge=0, le=1, description="the share of the asks that probe; the others hold the recommended setting"
     )
@@ -110,7 +114,7 @@ class NewStudy(Request):
     @property
     def options(self) -> dict[str, Any]:
         """How the study behaves on a live system, and the world around it, as given."""
-        words = (*live.WORDS, *conditions.WORDS)
+        words = ("family", *live.WORDS, *conditions.WORDS)
         given = self.model_dump(include=set(words))
         return {word: given[word] for word in words}
 
@@ -218,6 +222,7 @@ class Study(BaseModel):
     algorithm: str | dict[str, Any]
     seed: int
     n_initial: int
+    family: str | None
     on_failure: Literal["worst", "ignore"] | float
     explore: float
     start: list[Params]
@@ -324,6 +329,7 @@ class Model(BaseModel):
     mean: float
     scale: float
     response: float | None
+    siblings: int = Field(description="studies of the same family that the prior was learned from")
     guards: dict[str, int]
     warnings: list[str] = Field(description="what somebody who runs the study should know, in plain sentences")
     time: float

@@ -62,19 +62,19 @@ _studies = WarmStudies(most_bytes=1 << 26)
 
 def packed(news: News, plan: Plan, *more: Any) -> bytes:
     """What `compute_step` takes; `compute_recommendation` takes the setting in force as well."""
-    return pickle.dumps((news, plan.now, plan.until, plan.coordinates, *more), pickle.HIGHEST_PROTOCOL)
+    return pickle.dumps((news, plan.now, plan.until, plan.coordinates, plan.siblings, *more), pickle.HIGHEST_PROTOCOL)
 
 
 def compute_step(work: bytes) -> Step | None:
     """None if this worker does not know what has changed since, and must be told everything."""
-    news, now, until, context = pickle.loads(work)  # noqa: S301 - from our own process, made a moment ago
+    news, now, until, context, siblings = pickle.loads(work)  # noqa: S301 - from our own process, made a moment ago
     with _known(news) as engine:
-        return None if engine is None else engine.step(now, until, context)
+        return None if engine is None else engine.step(now, until, context, siblings)
 
 
 def compute_recommendation(work: bytes) -> Recommendation | None:
     """None as above."""
-    news, now, _, context, current = pickle.loads(work)  # noqa: S301 - the same
+    news, now, _, context, _, current = pickle.loads(work)  # noqa: S301 - the same
     with _known(news) as engine:
         return None if engine is None else engine.recommend(now, context, current)
 

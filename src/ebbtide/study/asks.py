@@ -17,6 +17,7 @@ from ebbtide.records import Asked, Event, Trial, copied
 from ebbtide.study.contexts import Completed
 from ebbtide.study.engine import Engine
 from ebbtide.study.log import NOTHING, Ask, Log
+from ebbtide.study.schedule import is_looking_at_siblings
 from ebbtide.study.step import Step
 
 RACES = 3  # how often other processes may overtake an ask before it insists on being the next
@@ -33,9 +34,10 @@ class Plan:
     asks: int
     told: int
     context: Completed = field(default_factory=Completed)
+    siblings: Mapping[str, Any] | None = None  # what they are like, if this ask looks at them
 
     def step(self) -> Step:
-        return self.engine.step(self.now, self.until, self.coordinates)
+        return self.engine.step(self.now, self.until, self.coordinates, self.siblings)
 
     @property
     def coordinates(self) -> Array | None:
@@ -87,10 +89,11 @@ class Asking:
         measured = self._engine.definition.conditions.measured(context)
         self._catch_up()
         now = self._read_clock()
-        return self._planned(now, until, self._engine.completed(measured, now))
+        siblings = self._log.siblings() if is_looking_at_siblings(self._engine) else None
+        return self._planned(now, until, self._engine.completed(measured, now), siblings)
 
-    def _planned(self, now: float, until: float, context: Completed) -> Plan:
-        return Plan(self._engine, now, until, self._engine.state.asks, self._engine.active.told, context)
+    def _planned(self, now: float, until: float, context: Completed, siblings: Mapping[str, Any] | None = None) -> Plan:
+        return Plan(self._engine, now, until, self._engine.state.asks, self._engine.active.told, context, siblings)
 
     def _commit(self, plan: Plan, step: Step, lease: float | None = None) -> Trial | None:
         """Record the result of a plan. None if another process has asked in the meantime: then plan again."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ebbtide.gp.arrays import Array, Rows
-from ebbtide.gp.inference import TimeLimits
 from ebbtide.gp.kernels import Stationary
+from ebbtide.gp.priors import TimeLimits
 from ebbtide.study.active import ActiveSet
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ebbtide import algorithms
 from ebbtide.algorithms import Algorithm
-from ebbtide.checks import is_whole
+from ebbtide.checks import is_plain_name, is_whole
 from ebbtide.clock import Clock, SystemClock
 from ebbtide.errors import ConfigurationError, StudyError
 from ebbtide.space import Parameter, Space
@@ -17,6 +17,7 @@ from ebbtide.study.conditions import Conditions
 from ebbtide.study.live import LiveOptions
 
 Direction = Literal["minimize", "maximize"]
+MAX_FAMILY = 100
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Definition:
     n_initial: int
     live: LiveOptions = field(default_factory=LiveOptions)
     conditions: Conditions = field(default_factory=Conditions)
+    family: str | None = None
 
     def __post_init__(self) -> None:
         if self.direction not in ("minimize", "maximize"):
@@ -43,8 +45,23 @@ class Definition:
                 'back at its time; choose one that does, such as "tide"'
             )
         self.conditions.check(self.space)
+        self._check_family()
         object.__setattr__(self, "seed", checked_count("seed", self.seed))
         object.__setattr__(self, "n_initial", checked_count("n_initial", self.n_initial))
+
+    def _check_family(self) -> None:
+        if self.family is None:
+            return
+        plain = is_plain_name(self.family)
+        if not plain or not 0 < len(self.family) <= MAX_FAMILY or not self.family.strip():
+            raise ConfigurationError(
+                f'family={self.family!r}: give 1 to {MAX_FAMILY} printable characters without /, such as "edge"'
+            )
+        if self.algorithm.inference != "map":
+            raise ConfigurationError(
+                f"family={self.family!r}: what siblings know is a prior, and this algorithm fits without one; "
+                'choose inference="map", or leave the family out'
+            )
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -56,6 +73,7 @@ class Definition:
             "n_initial": self.n_initial,
             **self.live.to_json(),
             **(self.conditions.to_json() if self.conditions.given else {}),  # as studies were stored before
+            **({} if self.family is None else {"family": self.family}),  # the same
         }
 
     @classmethod
@@ -70,6 +88,7 @@ class Definition:
             n_initial=data["n_initial"],
             live=LiveOptions.from_json(data),
             conditions=Conditions.from_json(data),
+            family=data.get("family"),
         )
 
 
@@ -84,13 +103,14 @@ def define(
 ) -> Definition:
     """A definition from the user's arguments; without a seed, a random one is drawn.
 
-    `more` is for LiveOptions and Conditions.
+    `more` is for the family, LiveOptions and Conditions.
     """
     searched = space if isinstance(space, Space) else Space(space)
+    family = more.pop("family", None)
     around = {word: more.pop(word, None) for word in conditions.WORDS}
     options = LiveOptions.of(searched, **more)
     # What is asked first is asked instead of points that fill the space.
-    usual = len(options.start) or 2 * (searched.dim + 1)
+    usual = len(options.start) or usual_start(searched)
     return Definition(
         space=searched,
         direction=direction,
@@ -100,7 +120,13 @@ def define(
         n_initial=usual if n_initial is None else n_initial,
         live=options,
         conditions=Conditions.of(**around),
+        family=family,
     )
+
+
+def usual_start(space: Space) -> int:
+    """How many asks fill the space, unless the user says otherwise."""
+    return 2 * (space.dim + 1)
 
 
 def check_same(name: str, stored: Mapping[str, Any], given: Mapping[str, Any]) -> None:

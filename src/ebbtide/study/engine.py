@@ -7,7 +7,7 @@ touches no disk. So it can also be computed in another process, as the service d
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,8 @@ from ebbtide.parts.staleness import WassersteinBudget
 from ebbtide.records import Recommendation
 from ebbtide.space import Params
 from ebbtide.study.active import Checkpoint
-from ebbtide.study.definition import Definition
+from ebbtide.study.definition import Definition, usual_start
+from ebbtide.study.family import Family
 from ebbtide.study.knowledge import Knowledge
 from ebbtide.study.model_step import ModelStep
 from ebbtide.study.outcomes import Outcome, Outcomes, feasibility, safest
@@ -57,25 +58,46 @@ class Engine(Knowledge):
 
     # --- ask ----------------------------------------------------------------------------------------------
 
-    def step(self, now: float, until: float = math.inf, context: Array | None = None) -> Step:
-        """What to query next, in this context; `until` is the latest time that the query may be for."""
+    def step(
+        self,
+        now: float,
+        until: float = math.inf,
+        context: Array | None = None,
+        siblings: Mapping[str, Any] | None = None,
+    ) -> Step:
+        """What to query next, in this context; `until` is the latest time that the query may be for.
+
+        `siblings` is what a look at them has found (`Family.to_json`, or nothing), which is recorded with the ask; None
+        means that nobody has looked, and what was found before is used.
+        """
+        family = self.family if siblings is None else Family.from_json(siblings)
+        step = self._step(now, until, context, family)
+        step.family = None if siblings is None else dict(siblings)
+        return step
+
+    def _step(self, now: float, until: float, context: Array | None, family: Family | None) -> Step:
         number, live = self._state.asks, self.definition.live
         kind = live.kind(number, known=self._active.values_told > 0)
         if (setting := live.setting(number, kind)) is not None:
             return Step(kind=kind, params=setting)
         with one_blas_thread():
-            if kind == "explore" and self.starting:
+            if kind == "explore" and self._is_starting(family):
                 return self._start()
-            model_step = ModelStep(self, now, until, context, self.warm)
+            model_step = ModelStep(self, now, until, context, self.warm, family)
             self.warm = None  # while it changes: an error may leave it half changed
             step = model_step.compute(kind)
             self.warm = model_step.warm
             return step
 
-    @property
-    def starting(self) -> bool:
-        """Whether asks still fill the space: the first `n_initial` do, unless as many values were told before."""
-        return max(self._state.asks, self._active.values_told) < self.definition.n_initial
+    def _is_starting(self, family: Family | None) -> bool:
+        """Whether asks still fill the space: the first `n_initial` do, unless as many values were told before.
+
+        With siblings that say enough, half as many are enough, unless the user wants otherwise.
+        """
+        first = self.definition.n_initial
+        if family is not None and family.is_enough and first == usual_start(self.space):
+            first //= 2
+        return max(self._state.asks, self._active.values_told) < first
 
     def _start(self) -> Step:
         point = sobol(self.space.dim, 1, np.random.default_rng(self.seed), skip=self._state.asks)

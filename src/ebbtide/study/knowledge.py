@@ -11,9 +11,9 @@ import numpy as np
 from ebbtide.gp.arrays import Array, Mask, Rows
 from ebbtide.gp.criterion import relevance
 from ebbtide.gp.hyperparameters import Families, Hyperparameters
-from ebbtide.gp.inference import Prior, TimeLimits, weak_prior
 from ebbtide.gp.kernels import Cycle, Cyclic, Matern
 from ebbtide.gp.outliers import is_suspicious, outliers
+from ebbtide.gp.priors import Prior, TimeLimits, weak_prior
 from ebbtide.gp.standardization import Standardization
 from ebbtide.parts.maximization import Bounds
 from ebbtide.parts.staleness import WassersteinBudget
@@ -24,6 +24,7 @@ from ebbtide.study.axis import TimeAxis
 from ebbtide.study.contexts import Completed, complete
 from ebbtide.study.course import Course, Input, Turn
 from ebbtide.study.definition import Definition
+from ebbtide.study.family import Family
 from ebbtide.study.log import Ask, Updates
 from ebbtide.study.state import State
 from ebbtide.study.step import Step
@@ -226,6 +227,11 @@ class Knowledge:
     @property
     def _gone(self) -> Mapping[int, Input]:
         return {} if self._course is None else self._course.gone
+
+    @property
+    def family(self) -> Family | None:
+        """What the siblings are like, as of the latest look at them; None if there are none."""
+        return Family.from_json(self._state.family)
 
     @property
     def axis(self) -> TimeAxis:

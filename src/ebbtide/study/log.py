@@ -84,6 +84,11 @@ class Log(Protocol):
     def in_force(self) -> Mapping[str, Any] | None:
         """The setting handed out or told last: that of the last ask, unless another was told from outside since."""
 
+    def siblings(self) -> Mapping[str, Any] | None:
+        """What the fits of the study's siblings are like (`Family.to_json`), empty if there are none; None if this log
+        cannot know.
+        """
+
     def close(self) -> None: ...
 
 
@@ -168,6 +173,9 @@ class MemoryLog:
 
     def in_force(self) -> Mapping[str, Any] | None:
         return self._in_force
+
+    def siblings(self) -> Mapping[str, Any] | None:
+        return None
 
     def close(self) -> None:
         pass

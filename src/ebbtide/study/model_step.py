@@ -5,7 +5,6 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from itertools import islice
 from statistics import median
 
 import numpy as np
@@ -17,14 +16,18 @@ from ebbtide.gp.incremental import Incremental
 from ebbtide.gp.inference import MIN_ROWS, SEARCH_ROWS, Fit, Standing, fit, held_guards, reconsidered
 from ebbtide.gp.mean import mean_by, weighted_mean
 from ebbtide.gp.posterior import Interval, Moment, Posterior, condition
+from ebbtide.gp.priors import Prior
 from ebbtide.gp.standardization import Standardization, chosen_power, is_positive
 from ebbtide.parts.maximization import RECENT, maximize, maximize_over
 from ebbtide.parts.outlook import Outlook
 from ebbtide.parts.staleness import Account, Verdict, View, WassersteinBudget, agreed
 from ebbtide.parts.timing import Occasion
-from ebbtide.records import Kind, Trial
+from ebbtide.records import Kind
 from ebbtide.study.active import Dataset
+from ebbtide.study.believed import believing_pending
 from ebbtide.study.course import Turn
+from ebbtide.study.expected import Expected
+from ebbtide.study.family import Family
 from ebbtide.study.knowledge import Knowledge
 from ebbtide.study.outcomes import Outcome, Outcomes, feasibility, level, safest
 from ebbtide.study.prospects import outlook
@@ -33,7 +36,6 @@ from ebbtide.study.schedule import is_looking, is_searching, is_too_old
 from ebbtide.study.step import Step, checked_memory, checked_verdict
 from ebbtide.study.warm import Anchor, Warm, caught_up
 
-MAX_PENDING = 64  # pending trials taken into account: clients that never answer must not slow down an ask
 WAITING = 30  # observations after which an outlier that nothing has confirmed is removed
 PATIENCE = 10  # observations made after a clock went back, before those from its future are dropped
 
@@ -45,9 +47,16 @@ class ModelStep:
     """
 
     def __init__(
-        self, known: Knowledge, now: float, until: float, context: Array | None = None, warm: Warm | None = None
+        self,
+        known: Knowledge,
+        now: float,
+        until: float,
+        context: Array | None = None,
+        warm: Warm | None = None,
+        family: Family | None = None,
     ) -> None:
         self.known, self.now, self.until, self.context, self.warm = known, now, until, context, warm
+        self.expected = Expected(known, family)
         self.space, self.algorithm = known.space, known.algorithm
         self.state, self.active = known.state, known.active
         self.rng, self.step = np.random.default_rng([known.seed, known.state.asks]), Step(modelled=True)
@@ -101,7 +110,7 @@ class ModelStep:
             if fits and not unfit:
                 self.carried = warm.model
                 self.step.hyper, self.step.anchor = warm.held[None], self.state.anchor
-                self.step.guards += held_guards(self.known.families, warm.model.theta, self.known.prior())
+                self.step.guards += held_guards(self.known.families, warm.model.theta, self._prior)
                 return in_model, posterior
         return rows, self._refit(rows, standardization, fresh, unfit, standing)
 
@@ -109,9 +118,11 @@ class ModelStep:
         """After a reset, keep the hyperparameters fitted last, and the scale that they were fitted on."""
         self.warm = None
         data, moments, held = self.active.dataset.take(rows), self.known.axis.rows(rows), self.state.hyper
-        start = self.known.default_hyperparameters() if held is None else held
         kept = held is not None and self.state.standardization.suits(data.y)
-        self._standardize(data.y, self.state.standardization if kept else self._standardization(data.y))
+        own = self.expected.standardization(data.y) or self._standardization(data.y)
+        unit = self.state.standardization if kept else own
+        self._standardize(data.y, unit)
+        start = self.expected.hyperparameters(unit) if held is None else held
         kernel = start.kernel(*self.known.families)
         self.outcomes = self.constrained.fitted(rows, None, self.rng, Anchor())
         return condition(kernel, start.noise, self.known.inputs(data), moments, self.step.z)
@@ -139,7 +150,8 @@ class ModelStep:
         """The posterior of a model that holds its hyperparameters."""
         y = self.active.dataset.y[rows]
         if self.algorithm.mean == "weighted":
-            standardization = standardization.around(mean_by(model.P.sum(axis=0), standardization.apply(y)))
+            z, expected = standardization.apply(y), self.expected.mean(standardization)
+            standardization = standardization.around(mean_by(model.P.sum(axis=0), z, expected))
         self._standardize(y, standardization)
         return model.posterior(self.step.z)
 
@@ -153,7 +165,7 @@ class ModelStep:
             power = self.state.standardization.power
             if is_positive(y) and chosen_power(model.P, y, power) != power:
                 return None, False
-        looking, prior = is_looking(self.known), self.known.prior()
+        looking, prior = is_looking(self.known), self._prior
         return reconsidered(standing, self.known.hyper, prior, self.rng, looking=looking, searching=searching)
 
     def _refit(
@@ -169,7 +181,7 @@ class ModelStep:
         """
         data, moments = self.active.dataset.take(rows), self.known.axis.rows(rows)
         held = self.state.hyper
-        start = self.known.default_hyperparameters() if held is None else held
+        start = self.expected.hyperparameters(standardization) if held is None else held
         search = held is None or (is_searching(self.known) and fresh is None)
         search |= standardization.power != self.state.standardization.power
         fitted = self._fitted(start, data, moments, standardization, search=search, fresh=fresh, standing=standing)
@@ -213,11 +225,16 @@ class ModelStep:
             standardization = self.step.standardization  # the mean is known already
         elif self.algorithm.mean == "weighted":
             z = standardization.apply(data.y)
-            center = weighted_mean(start.kernel(*families), start.noise, X, moments, z)
+            mean = self.expected.mean(standardization)
+            center = weighted_mean(start.kernel(*families), start.noise, X, moments, z, mean)
             standardization = standardization.around(center)
         self._standardize(data.y, standardization)
-        values, prior = (X, moments, self.step.z), self.known.prior()
+        values, prior = (X, moments, self.step.z), self._prior
         return fit(families, start, values, prior, search=search, rng=self.rng, fresh=fresh, standing=standing)
+
+    @property
+    def _prior(self) -> Prior:
+        return self.expected.prior(self.step.standardization or self.state.standardization)
 
     def _standardize(self, y: Array, standardization: Standardization) -> None:
         self.step.standardization = standardization
@@ -225,7 +242,7 @@ class ModelStep:
 
     def _standardization(self, y: Array) -> Standardization:
         """Of these values, transformed as the algorithm says or as last chosen, if all of them are positive."""
-        standardization = Standardization.of(y, self.known.usual_power)
+        standardization = Standardization.of(y, self.expected.power)
         was_log = self.state.hyper is None or self.state.standardization.power == 0.0
         if self.algorithm.transform == "log" and standardization.power != 0.0 and len(y) >= MIN_ROWS and was_log:
             warnings.warn(
@@ -301,7 +318,7 @@ class ModelStep:
         """Maximize the acquisition at the time of the query (line 5), or over all times that the timing allows."""
         n, bounds = len(posterior), self.known.bounds
         near = self.active.dataset.x[np.sort(rows)[-RECENT:]]
-        posterior = self._believing_pending(posterior)
+        posterior = believing_pending(self.known, posterior, self.now, self.context)
         if len(posterior) > n:  # with the pending trials
             near = np.vstack([near, posterior.points[n:]])[-RECENT:]
         landing = self.now + median(self.state.responses or [0.0])
@@ -337,23 +354,6 @@ class ModelStep:
         unit = self.step.standardization or self.state.standardization
         constraints = feasibility(self.known, self.outcomes, time, self.context)
         return outlook(self.known, predictor, self.step.z, unit, time, constraints)
-
-    def _believing_pending(self, posterior: Posterior) -> Posterior:
-        """Treat pending trials as if they had been told the posterior mean, until their leases (one l_T) end."""
-        lease = self.known.span_of(posterior.kernel.timescale)
-        newest = islice(self.active.newest_pending(), MAX_PENDING)
-        pending = [p for p in newest if self.now <= (p.time + lease if p.expires is None else p.expires)]
-        if not pending:
-            return posterior
-        X = np.array([self.space.encode(p.params) for p in pending])
-        if self.context is not None:
-            X = np.column_stack([X, [self._context_of(p) for p in pending]])
-        return posterior.believing(X, np.array([self.known.axis.place(p.time) for p in pending]))
-
-    def _context_of(self, trial: Trial) -> Array | None:
-        """The context that a trial was asked in; without one, the present one."""
-        given = self.known.definition.conditions
-        return self.context if trial.context is None else given.encode(trial.context)
 
     def _window(self, landing: float) -> tuple[float, float]:
         """The times from which the timing lets the acquisition choose."""

@@ -88,6 +88,12 @@ class StudyReads:
         return found | context | cycles
 
     @property
+    def siblings(self) -> int:
+        """How many other studies of the family the prior of the last ask was learned from; 0 for a study without."""
+        family = self._engine.family
+        return 0 if family is None else family.siblings
+
+    @property
     def gain(self) -> Gain | None:
         """How much better the holds are than the baseline, with a 95 % interval; None while too little was measured."""
         defined = self._engine.definition

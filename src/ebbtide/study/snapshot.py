@@ -23,7 +23,7 @@ from ebbtide.study.log import Log, MemoryLog
 from ebbtide.study.state import State
 
 FORMAT, VERSION = "ebbtide-snapshot", 2
-PLAIN = 1  # the version of a study without conditions (context, cycles, constraints), which is as it was before
+PLAIN = 1  # of a study without conditions (context, cycles, constraints) or a family, which is as it was before
 # What reading a damaged file may raise.
 DAMAGE = (EbbtideError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
@@ -68,7 +68,8 @@ def rebuild(payload: Mapping[str, Any], algorithm: Algorithm | None = None) -> t
 def write(path: str | os.PathLike[str], payload: Mapping[str, Any]) -> None:
     """Replace the file at `path`; it is on the disk when this returns."""
     body = _canonical(payload)
-    version = VERSION if conditions.WORDS[0] in payload else PLAIN
+    plain = conditions.WORDS[0] not in payload and "family" not in payload
+    version = PLAIN if plain else VERSION
     document = {"format": FORMAT, "version": version, "sha256": _digest(body), "payload": payload}
     write_atomically(path, json.dumps(document, allow_nan=False), durable=True)
 

@@ -12,7 +12,7 @@ from typing import Any, get_args
 from ebbtide.checks import as_finite, is_text, is_whole
 from ebbtide.clock import LARGEST_TIME
 from ebbtide.errors import EbbtideError
-from ebbtide.gp.hyperparameters import Hyperparameters
+from ebbtide.gp.hyperparameters import Families, Hyperparameters
 from ebbtide.guards import MEANING
 from ebbtide.parts.staleness import EventTriggeredReset, PeriodicReset, WassersteinBudget
 from ebbtide.parts.timing import WithinHorizon
@@ -21,6 +21,7 @@ from ebbtide.study.conditions import Conditions
 from ebbtide.study.contexts import SAMPLE
 from ebbtide.study.course import Turn
 from ebbtide.study.definition import Definition
+from ebbtide.study.family import Family
 from ebbtide.study.state import State, tuples
 
 MOST = 2**53  # whole numbers up to here are floats, too
@@ -73,7 +74,15 @@ def check_state(state: State, definition: Definition) -> None:
     _require(set(state.outcomes) <= set(definition.conditions.constraints), "outcomes", state.outcomes)
     for name, outcome in state.outcomes.items():
         _check_outcome(f"outcomes[{brief(name)}]", outcome, definition)
+    _check_family(state.family, definition)
     _check_memory("level", state.level, {"odds": _is_number, "kept": _is_count, "broken": _is_count})
+
+
+def _check_family(found: Any, definition: Definition) -> None:
+    _require(isinstance(found, dict) and (not found or definition.family is not None), "family", found)
+    if (family := Family.from_json(found)) is not None:
+        algorithm = definition.algorithm
+        family.check(Families(algorithm.spatial, algorithm.temporal), definition.space.width)
 
 
 def _check_outcome(place: str, outcome: Any, definition: Definition) -> None:

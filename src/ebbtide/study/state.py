@@ -15,7 +15,7 @@ from ebbtide.gp.standardization import Standardization
 from ebbtide.study import contexts
 
 # Fields that stored states did not always have; they are left out while they are empty.
-ADDED = ("contexts", "context_lines", "latest", "outcomes", "level", "anchor")
+ADDED = ("contexts", "context_lines", "latest", "outcomes", "level", "anchor", "family")
 ADDED_HYPERPARAMETERS = ("context", "cycles")
 
 
@@ -38,6 +38,8 @@ class State:
     outcomes: dict[str, Any] = field(default_factory=dict)  # by constraint: what the model knows about its value
     level: dict[str, float] = field(default_factory=dict)  # required of a setting, and the counts that it follows from
     anchor: int | None = None  # the ask whose model later ones have changed row by row (course.py); None: there is none
+
+    family: dict[str, Any] = field(default_factory=dict)  # what siblings are like, as of the latest look at them
 
     def noting(self, reading: float) -> "State":
         """The same state after a reading of the clock, which may be the latest."""

@@ -40,6 +40,7 @@ class Step:
     level: dict[str, float] | None = None
     modelled: bool = False  # whether the model was needed at all; if so, which ask it is anchored at:
     anchor: int | None = None
+    family: dict[str, Any] | None = None  # of a look at the siblings; None: nobody has looked
     rows: list[int] = field(default_factory=list)
     scores: list[float | None] = field(default_factory=list)
 
@@ -66,6 +67,7 @@ class Step:
             outcomes=state.outcomes if self.outcomes is None else self.outcomes,
             level=state.level if self.level is None else self.level,
             anchor=self.anchor if self.modelled or self.rows else state.anchor,
+            family=state.family if self.family is None else self.family,
             latest={} if "clock_went_back" in self.guards else state.latest,
             responses=[*state.responses, max(0.0, landed - now)][-RESPONSES:],
         )

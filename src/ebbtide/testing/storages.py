@@ -220,6 +220,29 @@ def who_insists_on_an_ask_is_the_next(opening: Opening) -> None:
     expect_equal(["0", "1"], asked, "the order of the asks")
 
 
+def a_family_knows_its_own_siblings(opening: Opening) -> None:
+    """Those of the same tenant, in the order in which they came; and it forgets those that are deleted."""
+    clock, around = ManualClock(), dict[str, Any](seed=0, family="kin")
+    with closing(opening()) as storage:
+        for name in ("kin.a", "kin.b", "other kin.a"):
+            study = Optimizer(TINY, storage=storage, name=name, clock=clock, **around)
+            for _ in range(8):
+                trial = study.ask()
+                study.tell(trial, trial.params["x"] ** 2)
+                clock.advance(1.0)
+    with closing(opening()) as storage:
+        study = Optimizer(TINY, storage=storage, name="kin.c", clock=clock, **around)
+        study.ask()
+        expect_equal(2, study.siblings, "the number of siblings")
+        alone = Optimizer(TINY, storage=storage, name="kin.d", clock=clock, seed=0, family="no kin")
+        alone.ask()
+        expect_equal(0, alone.siblings, "the number of siblings of another family")
+        storage.delete("kin.a")
+        left = storage.log("kin.c").siblings() or {}
+        expect_equal(1, left["siblings"], "the number of siblings that are left")
+        expect_equal(2, Optimizer.open(storage, "kin.c", clock=clock).siblings, "the number of siblings recorded")
+
+
 def tokens_are_kept_and_revoked(opening: Opening) -> None:
     with closing(opening()) as storage:
         secret, made = tokens.create(storage.database, "Åsa", ["read", "tell"], "team-a.*")
@@ -275,5 +298,6 @@ STORAGE_CHECKS: tuple[Callable[[Opening], None], ...] = (
     everybody_records_in_one_study_at_once,
     nobody_waits_for_each_other,
     who_insists_on_an_ask_is_the_next,
+    a_family_knows_its_own_siblings,
     tokens_are_kept_and_revoked,
 )

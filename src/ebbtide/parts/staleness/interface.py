@@ -9,8 +9,8 @@ import numpy as np
 from ebbtide.gp.arrays import Array
 from ebbtide.gp.criterion import Criterion, CriterionMethod, criterion_of
 from ebbtide.gp.incremental import Incremental
-from ebbtide.gp.inference import InferenceMethod
 from ebbtide.gp.posterior import Posterior
+from ebbtide.gp.priors import InferenceMethod
 from ebbtide.guards import Guard
 
 PolicyState = dict[str, float]

@@ -6,8 +6,9 @@ from math import ceil, inf, log, pi, sqrt
 from ebbtide.checks import as_finite
 from ebbtide.errors import ConfigurationError
 from ebbtide.gp.hyperparameters import Families, Hyperparameters
-from ebbtide.gp.inference import MIN_ROWS, TimeLimits, fit, weak_prior
+from ebbtide.gp.inference import MIN_ROWS, fit
 from ebbtide.gp.kernels import Matern, Stationary, StepDecay
+from ebbtide.gp.priors import TimeLimits, weak_prior
 from ebbtide.parts.staleness.interface import PolicyState, Staleness, Verdict, View
 
 

@@ -9,8 +9,8 @@ from ebbtide.study.storage.database import Database
 from ebbtide.study.storage.store import Storage
 
 AT_ONCE = 1000  # rows read and written
-STUDY = ("created", "definition")
-DESCRIBED = "SELECT created, definition FROM studies WHERE study = ?"
+STUDY = ("created", "definition", "family")
+DESCRIBED = "SELECT created, definition, family FROM studies WHERE study = ?"
 TABLES = {  # each with its columns; the first one is its number within the study
     "asks": (
         *("ask", "told", "now", "until", "landed", "params", "time", "expires", "state", "kind", "context", "filled"),
@@ -55,7 +55,7 @@ def copy(source: Storage, target: Storage, names: Iterable[str] | None = None) -
 def _copied(source: Database, number: int, target: Database, name: str) -> Copied:
     with target.transaction([name]):
         study = source.row(DESCRIBED, (number,))
-        target.run("INSERT INTO studies (name, created, definition) VALUES (?, ?, ?)", (name, *study))
+        target.run("INSERT INTO studies (name, created, definition, family) VALUES (?, ?, ?, ?)", (name, *study))
         (new,) = target.row("SELECT study FROM studies WHERE name = ?", (name,))
         counts = {table: _copy_table(source, number, target, new, table) for table in TABLES}
         _compare("studies", study, target.row(DESCRIBED, (new,)), name)

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from ebbtide.checks import as_finite, is_text
+from ebbtide.checks import as_finite, is_plain_name, is_text
 from ebbtide.errors import ConfigurationError, DamagedError, SnapshotError, StudyError, UnknownStudyError
 from ebbtide.records import Observation, Violations
 from ebbtide.study.conditions import Conditions
@@ -17,7 +17,9 @@ from ebbtide.study.storage import schema
 from ebbtide.study.storage.database import Database
 from ebbtide.study.storage.opening import opened
 from ebbtide.study.storage.rows import intact
+from ebbtide.study.storage.siblings import key_of
 from ebbtide.study.storage.stored_log import ALL, OBSERVATION, StoredLog, broken
+from ebbtide.study.storage.urls import shown
 
 MAX_NAME = 100
 MAX_CHECKED = 10_000  # studies whose definitions are remembered as sound
@@ -154,8 +156,11 @@ class Storage:
     def _create(self, name: str, definition: Definition) -> StoredLog:
         description = definition.to_json()
         self.database.run(
-            "INSERT INTO studies (name, created, definition) VALUES (?, ?, ?)",
-            (_checked_name(name), time.time(), json.dumps(description, allow_nan=False)),
+            "INSERT INTO studies (name, created, definition, family) VALUES (?, ?, ?, ?)",
+            (
+                *(_checked_name(name), time.time(), json.dumps(description, allow_nan=False)),
+                key_of(name, description),
+            ),
         )
         (study,) = self.database.row("SELECT study FROM studies WHERE name = ?", (name,))
         return StoredLog(self.database, study, name, description)
@@ -274,6 +279,17 @@ class Storage:
         return self.database.rows(query, (log.study, json.dumps(log.active_lines(start, limit))))
 
 
+def check_place(storage: Any, name: Any, family: Any) -> None:
+    """Raise an error unless a study is stored under a name, or in memory without either."""
+    if (storage is None) != (name is None):
+        raise ConfigurationError(
+            f"storage={shown(storage)!r}, name={name!r}: a stored study needs both; for a study in "
+            "memory, leave both out"
+        )
+    if family is not None and storage is None:
+        raise ConfigurationError(f"family={family!r}: siblings are found in a storage; give storage= and name=")
+
+
 def _check_definition(described: dict[str, Any]) -> None:
     if not isinstance(described["clock"], str):
         raise TypeError(f"clock={described['clock']!r}")
@@ -307,13 +323,13 @@ def _is_decodable(name: bytes) -> bool:
 
 def _with_defaults(described: dict[str, Any]) -> dict[str, Any]:
     """A definition with the options that it was stored without."""
-    return LiveOptions.from_json(described).to_json() | Conditions.from_json(described).to_json() | described
+    options = LiveOptions.from_json(described).to_json() | Conditions.from_json(described).to_json()
+    return options | {"family": None} | described
 
 
 def _checked_name(name: Any) -> str:
     """A name that also fits into the path of a URL."""
-    plain = isinstance(name, str) and name.isprintable() and is_text(name) and "/" not in name
-    if not isinstance(name, str) or not plain or not 0 < len(name) <= MAX_NAME or name.strip(" .") == "":
+    if not is_plain_name(name) or not 0 < len(name) <= MAX_NAME or name.strip(" .") == "":
         raise ConfigurationError(
             f"name={name!r}: give 1 to {MAX_NAME} printable characters, without /, and not only dots or spaces"
         )

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from ebbtide.errors import StorageError, UnknownStudyError
+from ebbtide.errors import DamagedError, StorageError, UnknownStudyError
 from ebbtide.records import Observation, Trial
 from ebbtide.study.active import RECENT, REMEMBERED_ASKS, REMEMBERED_FAILURES, Checkpoint
 from ebbtide.study.conditions import Conditions
@@ -29,6 +29,7 @@ from ebbtide.study.storage.rows import (
     text_or_null,
     trial_of,
 )
+from ebbtide.study.storage.siblings import siblings
 
 OBSERVATION = """
     SELECT t.line, t.params, t.time, t.value, t.ask, a.now, r.relevance, t.key, t.abandoned, o.kind,
@@ -264,6 +265,12 @@ class StoredLog:
         lines = self.database.rows(left, (self.study, start, limit))
         lines += self.database.rows(since, (self.study, max(start, seen), limit))
         return [line for (line,) in lines[:limit]]
+
+    def siblings(self) -> dict[str, Any] | None:
+        try:
+            return siblings(self.database, self.study, self.name, self.definition)
+        except DamagedError:  # a row of theirs cannot even be read, which is no reason not to ask
+            return None
 
     # --- resuming: the last state, and what is active and pending, without replaying the rest ------------------
 
