@@ -66,3 +66,7 @@ END;
 CREATE TRIGGER a_line_is_removed AFTER INSERT ON removals BEGIN
     DELETE FROM active WHERE study = NEW.study AND line = NEW.line;
 END;
+
+-- Which studies are siblings.
+ALTER TABLE studies ADD COLUMN family TEXT;  -- the tenant and the family, as "team-a./edge"; NULL: it has none
+CREATE INDEX siblings ON studies (family, study) WHERE family IS NOT NULL;

@@ -98,3 +98,7 @@ BEGIN
     RETURN NULL;
 END $$;
 CREATE TRIGGER a_line_is_removed AFTER INSERT ON removals FOR EACH ROW EXECUTE FUNCTION a_line_is_removed();
+
+-- Which studies are siblings.
+ALTER TABLE studies ADD COLUMN family text COLLATE "C";
+CREATE INDEX siblings ON studies (family, study) WHERE family IS NOT NULL;
