@@ -23,6 +23,7 @@ from record import add_option, record
 from scipy.linalg import lapack
 
 import ebbtide as eb
+from ebbtide.gp.linalg import one_blas_thread
 
 INTERVAL = 3.0  # between two observations
 SETTLING = 10  # steps that do not count
@@ -68,10 +69,16 @@ def inverse(n: int) -> Callable[[], object]:
     return lambda: lapack.dpotri(lapack.dpotrf(matrix, lower=1)[0], lower=1)
 
 
+def inverse_seconds(invert: Callable[[], object]) -> float:
+    """By one thread, as in an ask. Processor time adds up all threads, and those that wait for each other spin."""
+    with one_blas_thread():
+        return seconds(invert)
+
+
 def compared(n: int, steps: int, **kind: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Seconds of steps and of inverses, taken in turn."""
     study, invert = Study(n, **kind), inverse(n)
-    pairs = [(study.step(), seconds(invert) if k % 4 == 0 else np.nan) for k in range(steps)]
+    pairs = [(study.step(), inverse_seconds(invert) if k % 4 == 0 else np.nan) for k in range(steps)]
     taken, inverses = np.array(pairs).T
     return taken, inverses[np.isfinite(inverses)]
 
