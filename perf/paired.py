@@ -1,6 +1,7 @@
 """Regret of this checkout relative to that of another one, run by run: for changes that must not change any.
 
-    python perf/paired.py --before ../before/src --seeds 5
+    python perf/paired.py --before ../before/src --seeds 5          (six benchmarks)
+    python perf/paired.py --before ../before/src --benchmarks rosenbrock ackley --algorithms w-dbo --jobs 2
 
 Ratios of average regrets are paired by benchmark and seed; geometric means with 95 % intervals. The response times are
 modelled, so the machine's speed does not matter.
@@ -10,6 +11,8 @@ import argparse
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -36,13 +39,20 @@ def regrets(source: Path, benchmark: str, algorithm: str, seeds: int) -> list[fl
     return [float(line) for line in found.stdout.split()]
 
 
-def compared(algorithm: str, before: Path, seeds: int) -> dict[str, object]:
-    here, logs = Path(eb.__file__).parents[1], []
-    for benchmark in BENCHMARKS:
+def compared(algorithm: str, before: Path, seeds: int, benchmarks: Sequence[str], jobs: int) -> list[dict[str, object]]:
+    """A line for each benchmark, and one for all of them."""
+    here = Path(eb.__file__).parents[1]
+
+    def logs(benchmark: str) -> list[float]:
         now, then = (regrets(source, benchmark, algorithm, seeds) for source in (here, before))
-        logs += np.log(np.divide(now, then)).tolist()
-        sys.stderr.write(f"{algorithm} on {benchmark}: {np.exp(np.mean(logs[-seeds:])):.3f}\n")
-    return {"algorithm": algorithm} | interval(np.array(logs))
+        found: list[float] = np.log(np.divide(now, then)).tolist()
+        sys.stderr.write(f"{algorithm} on {benchmark}: {np.exp(np.mean(found)):.3f}\n")
+        return found
+
+    with ThreadPoolExecutor(jobs) as threads:  # each only waits for its process
+        found = dict(zip(benchmarks, threads.map(logs, benchmarks), strict=True))
+    found["all"] = [log for each in found.values() for log in each]
+    return [{"algorithm": algorithm, "benchmark": name} | interval(np.array(each)) for name, each in found.items()]
 
 
 def main() -> None:
@@ -50,9 +60,12 @@ def main() -> None:
     parser.add_argument("--before", type=Path, required=True, help="src of another checkout")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--algorithms", nargs="+", default=["w-dbo", "tide"])
+    parser.add_argument("--benchmarks", nargs="+", default=BENCHMARKS)
+    parser.add_argument("--jobs", type=int, default=1)
     add_option(parser)
     chosen = parser.parse_args()
-    rows = [compared(algorithm, chosen.before.resolve(), chosen.seeds) for algorithm in chosen.algorithms]
+    terms = chosen.before.resolve(), chosen.seeds, chosen.benchmarks, chosen.jobs
+    rows = [row for algorithm in chosen.algorithms for row in compared(algorithm, *terms)]
     for row in rows:
         print(row)
     record("paired", rows, "python perf/paired.py")
