@@ -13,7 +13,11 @@ CREATE TABLE active (
     PRIMARY KEY (study, line)
 ) WITHOUT ROWID;
 
-CREATE TEMP TABLE counted (study, line, valued, failed, first, last, alike, PRIMARY KEY (study, line)) WITHOUT ROWID;
+-- With types: SQLite does not look up an INTEGER by the key of a column without one.
+CREATE TEMP TABLE counted (
+    study INTEGER, line INTEGER, valued INTEGER, failed INTEGER, first REAL, last REAL, alike INTEGER,
+    PRIMARY KEY (study, line)
+) WITHOUT ROWID;
 INSERT INTO counted
     SELECT study, line, count(value) OVER so_far, sum(value IS NULL AND NOT abandoned) OVER so_far,
         min(CASE WHEN value IS NOT NULL THEN time END) OVER so_far,
@@ -25,7 +29,7 @@ UPDATE tells SET (valued, failed, first, last, alike) = (
 );
 DROP TABLE counted;
 
-CREATE TEMP TABLE counted (study, ask, gone, PRIMARY KEY (study, ask)) WITHOUT ROWID;
+CREATE TEMP TABLE counted (study INTEGER, ask INTEGER, gone INTEGER, PRIMARY KEY (study, ask)) WITHOUT ROWID;
 INSERT INTO counted
     SELECT study, ask, sum(removed) OVER (PARTITION BY study ORDER BY ask) - removed FROM (
         SELECT study, ask, (SELECT count(*) FROM removals r WHERE r.study = a.study AND r.ask = a.ask) AS removed
