@@ -212,6 +212,7 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="*", choices=KINDS, default=list(KINDS))
     parser.add_argument("--odd", nargs="*", choices=ODD, default=list(ODD), help="of the first kind")
     parser.add_argument("--seeds", type=int, default=60, help="draws of the 20th study")
+    parser.add_argument("--first-seed", type=int, default=0, help="of these draws, and of those of the odd studies")
     parser.add_argument("--odd-seeds", type=int, default=20, help="draws of each odd study")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--folder", type=Path, default=Path("out/siblings"), help="another call goes on with its runs")
@@ -221,9 +222,10 @@ def main() -> None:
     with ProcessPoolExecutor(chosen.jobs) as pool:
         files = {name: chosen.folder / f"{name}.db" for name in chosen.kinds}
         list(pool.map(family_of, [KINDS[name] for name in chosen.kinds], files.values()))
-        works = [(name, "20th", [spread(KINDS[name], seed) for seed in range(chosen.seeds)]) for name in chosen.kinds]
+        seeds, odd_seeds = (range(chosen.first_seed, chosen.first_seed + n) for n in (chosen.seeds, chosen.odd_seeds))
+        works = [(name, "20th", [spread(KINDS[name], seed) for seed in seeds]) for name in chosen.kinds]
         first = chosen.kinds[0]
-        works += [(first, way, [odd(KINDS[first], way, s) for s in range(chosen.odd_seeds)]) for way in chosen.odd]
+        works += [(first, way, [odd(KINDS[first], way, seed) for seed in odd_seeds]) for way in chosen.odd]
         unlike: list[Array] = []
         for name, study, cases in works:
             pairs = list(pool.map(pair, [(case, files[name]) for case in cases]))
