@@ -15,7 +15,7 @@ DEMO := $(if $(wildcard .venv/.installed),.venv,.venv-demo)
 # Two files at a time, in the order of `testpaths`.
 PYTEST := -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # The tests of the service that depend on its storage: `make test-postgres` runs them with PostgreSQL, too.
-ON_POSTGRES := verbs bulk events list_pages tenants tokens service_conditions spaces metrics limits
+ON_POSTGRES := verbs bulk families events list_pages tenants tokens service_conditions spaces metrics limits
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 unexport PYTHONDONTWRITEBYTECODE# the tests start hundreds of processes: none should have to compile the package again
 

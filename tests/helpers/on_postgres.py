@@ -11,6 +11,7 @@ _running = ExitStack()
 FILES_ONLY = {  # tests that look into the file, or lock it
     "test_reading_changes_nothing",
     "test_the_service_asks_what_the_library_would_ask",
+    "test_asks_of_the_service_follow_from_what_is_recorded",
     "test_a_database_that_fails_is_said_without_its_path",
     "test_a_damaged_study_has_its_place",
     "test_a_failure_that_all_share_names_nobody",
