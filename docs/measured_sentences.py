@@ -75,6 +75,10 @@ def performance() -> None:
     quote("response time {}, dataset's size {}", f"{level['median_ms']:.2f}", f"{level['active']:.2f}")
     on("docs/guide/long-runs.md", "long-run")("[in {} asks]", f"{tenths['to'].max():,}")
     on("README.md", "long-run")("after {} asks", f"{tenths['to'].max():,}")
+    quote = on("docs/performance.md", "paired")
+    for text, algorithm in (("in every ask: {} ({} to {}).", "w-dbo"), ("before the last one: {} ({} to {}).", "tide")):
+        ratio = row("paired", algorithm=algorithm, benchmark="all")
+        quote(text, *(f"{ratio[name]:.2f}" for name in ("mean", "low", "high")))
     theirs, ours = (row("steps", n=200, library=name)["ms"] for name in ("BoTorch SingleTaskGP + UCB", "ebbtide"))
     most = row("steps", n=data("steps")["n"].max(), library="ebbtide")
     on("docs/limitations.md", "steps")("with {} active observations, about {} ms", f"{most['n']}", f"{most['ms']:.0f}")

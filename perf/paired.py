@@ -52,7 +52,9 @@ def compared(algorithm: str, before: Path, seeds: int, benchmarks: Sequence[str]
     with ThreadPoolExecutor(jobs) as threads:  # each only waits for its process
         found = dict(zip(benchmarks, threads.map(logs, benchmarks), strict=True))
     found["all"] = [log for each in found.values() for log in each]
-    return [{"algorithm": algorithm, "benchmark": name} | interval(np.array(each)) for name, each in found.items()]
+    versus = subprocess.run(["git", "describe", "--always"], cwd=before, capture_output=True, text=True).stdout.strip()
+    key = {"before": versus, "algorithm": algorithm}
+    return [key | {"benchmark": name} | interval(np.array(each)) for name, each in found.items()]
 
 
 def main() -> None:

@@ -264,7 +264,7 @@ def test_without_syncs_a_power_cut_would_lose_what_was_acknowledged(synchronous,
             there = -1
         if there < recording.steps_at(cut):
             lost.append(cut)
-    assert len(lost) > 30
+    assert len(lost) > 20
 
 
 def test_a_process_that_dies_after_a_failure_leaves_what_was_acknowledged(folder, undisturbed, monkeypatch):

@@ -93,10 +93,14 @@ def test_limits_are_broken_as_rarely_as_promised():
 @pytest.mark.slow
 def test_limits_that_never_matter_cost_little():
     limits = {"constraints": {"p99": eb.AtMost(500.0)}, "start": START}
-    opt, values = studied(60, moving_hill, outcome=latency(2.0), **limits)
-    _, free = studied(60, moving_hill, start=START)
-    assert opt.violations.rate == 0.0
-    assert values[20:].mean() > free[20:].mean() - 0.15
+    limited = [studied(60, moving_hill, seed=seed, outcome=latency(2.0, seed), **limits) for seed in range(3)]
+    free = [studied(60, moving_hill, seed=seed, start=START)[1] for seed in range(3)]
+    assert all(opt.violations.rate == 0.0 for opt, _ in limited)
+    # The median, because one run in a hundred takes the hill for noise, with or without limits.
+    with_limits, without = (
+        np.median([values[20:].mean() for values in runs]) for runs in ([v for _, v in limited], free)
+    )
+    assert with_limits > without - 0.15
 
 
 def test_where_nothing_seems_allowed_the_start_is_asked():
