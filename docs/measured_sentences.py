@@ -106,6 +106,9 @@ def service() -> None:
         f"{killed['cut commit']:,.0f}",
     )
     quote("{} tells were confirmed", f"{killed['tells']:,.0f}")
+    fleet = row("fleet-replicas")
+    quote = on("docs/postgresql.md", "fleet-replicas")
+    quote("{} asks per second instead of {}", f"{fleet['two_per_second']:.1f}", f"{fleet['one_per_second']:.1f}")
     lived = row("hostile")
     quote = on(page, "hostile")
     quote("In {} hostile histories", f"{lived['histories']:,.0f}")

@@ -135,12 +135,17 @@ def long_run() -> Rows:
 RESUME = ("{:,}", "{:,}", "{}", "{:.1f}", "{:.1f}", "{:.1f}", "{:.0f}", "{:.0f}")  # milliseconds
 
 
-def load() -> Rows:
-    busy = data("load-0.3s").dropna(subset="p99_ms")
-    return [
-        [line.request, f"{line.per_second:.0f}", f"{line.p50_ms:.1f}", f"{line.p99_ms:.1f}"]
-        for line in busy.itertuples()
-    ]
+def load(file: str) -> Table:
+    """Requests, and the commits beside them."""
+
+    def rows() -> Rows:
+        busy = data(file).dropna(subset="per_second")
+        return [
+            [line.request, f"{line.per_second:.0f}", f"{line.p50_ms:.1f}", f"{line.p99_ms:.1f}"]
+            for line in busy.itertuples()
+        ]
+
+    return Table((file,), rows)
 
 
 def botorch_loop() -> Rows:
@@ -397,7 +402,9 @@ TABLES = {
     "long-run": Table(("long-run",), long_run),
     "resume": each("resume", *RESUME),
     "resume-postgresql": each("resume-postgresql", *RESUME),
-    "load": Table(("load-0.3s",), load),
+    "load": load("load-0.3s"),
+    "postgresql-load": load("postgresql-load-0.3s"),
+    "fleet-studies": each("fleet-studies", "{:,.0f}", "{:.1f}", "{:.1f}", "{:.1f}"),
     "worst": each("worst", "{}", "{:.2f}"),
     "unread": each("unread", "{}", "{:,}", "{:.1f}", "{:.0f}", "{:.1f}", "{:.1f}", "{:.0f}"),
     "first-ask": each("first-ask", "{}", "{:,}", "{:.2f}", "{:.2f}", "{:,}"),
@@ -426,6 +433,8 @@ TABLES = {
     "values": each("values", *["{}"] * 2, *["{:.2f}"] * 3, "{}"),
     "failures": Table(("failures",), failures),
     "recommendations": Table(("recommendations",), recommendations),
+    "reading": each("reading", "{}", *["{:.2f}"] * 3),
+    "tracker": each("tracker", *["{}"] * 2, *["{:.2f}"] * 3),
     "siblings-20th": Table(("siblings",), siblings(odd=False)),
     "siblings-odd": Table(("siblings",), siblings(odd=True)),
     "sparse": Table(("sparse",), sparse("")),
