@@ -91,3 +91,17 @@ def test_a_study_is_locked_from_the_beginning(server, url, storage):
         with storage.log("edge").transaction():
             assert other.execute(free).fetchone() == (False,)
         assert other.execute(free).fetchone() == (True,)
+
+
+def test_a_transaction_that_has_failed_does_not_pass_for_a_commit(storage):
+    """PostgreSQL answers its COMMIT with ROLLBACK, and calls that no error."""
+
+    def catches_an_error(database):
+        with database.transaction():
+            database.run(INSERT, ("edge",))
+            with suppress(eb.StorageError):
+                database.run(INSERT, ("edge",))  # which is there already
+
+    with pytest.raises(eb.StorageError, match="rolled back"):
+        catches_an_error(storage.database)
+    assert storage.names() == []

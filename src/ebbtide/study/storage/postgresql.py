@@ -240,6 +240,9 @@ class PostgresqlDatabase:
         except psycopg.Error:
             if committed is None or committed.statusmessage != "COMMIT":
                 raise
+        else:
+            if committed.statusmessage != "COMMIT":  # an error before was caught, and the server has not forgotten it
+                raise psycopg.errors.InFailedSqlTransaction("a statement had failed, so everything was rolled back")
 
     @contextmanager
     def reading(self) -> Iterator[None]:
