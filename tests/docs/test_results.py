@@ -88,7 +88,7 @@ def test_a_stale_number_is_found_and_put_right(tmp_path, monkeypatch):
     assert confirmed
     told = confirmed[1]
     monkeypatch.setattr(measured, "ROOT", tmp_path)
-    wrong = right.replace(told, "99,999").replace("| 182 |", "| 183 |")
+    wrong = right.replace(told, "99,999").replace("| tell | 182 |", "| tell | 183 |")
     stale.write_text(wrong, encoding="utf-8")
     assert len(list(measured.differences("docs/service.md"))) == 2
     assert measured.updated("docs/service.md") == (right, [])
