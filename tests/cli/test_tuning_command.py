@@ -300,7 +300,7 @@ def test_no_descriptor_stays_open():
     run_command(["./nowhere"], AMPLE)
     run_command(["true", "\0"], AMPLE)
     run_command(["sleep", "1000"], 0.05)
-    assert len(os.listdir("/dev/fd")) == before
+    assert len(os.listdir("/dev/fd")) <= before  # fewer, if something of another test was collected meanwhile
 
 
 KILLED_AT_ONCE = """

@@ -64,7 +64,7 @@ def failures_of(opt):
 @pytest.mark.parametrize("fails", [in_the_corner, at_the_edge])
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.very_slow) for seed in (2, 3))])
 def test_places_that_fail_are_left_alone(fails, seed):
-    opt = optimizer(seed=seed)
+    opt = optimizer(seed=seed, algorithm="tide")
     drive(opt, 150, fails)
     failed, longest = failures_of(opt)
     assert failed <= 10
