@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import termios
+import time
 from contextlib import contextmanager, suppress
 
 import pytest
@@ -118,6 +119,19 @@ def test_a_signal_that_follows_another_is_no_impatience(monkeypatch):
         monkeypatch.setattr(tuning, "ONE_STOP", -1.0)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGTERM)
+
+
+def test_a_signal_that_comes_after_the_stop_changes_nothing(folder, lifeline):
+    with heard(signal.SIGHUP):
+        process = subprocess.Popen(tune(command=held(lifeline)), stderr=subprocess.PIPE)
+    lifeline.wait_for_a_sign()
+    process.send_signal(signal.SIGHUP)
+    while b"Stopped" not in process.stderr.readline():
+        pass
+    time.sleep(0.01)  # the handlers have been put back by now, but the interpreter has not ended
+    process.send_signal(signal.SIGHUP)
+    process.communicate(timeout=AMPLE)
+    assert process.returncode == 0
 
 
 @pytest.mark.parametrize("signals", [[signal.SIGHUP, signal.SIGHUP], [signal.SIGTERM, signal.SIGHUP, signal.SIGTERM]])

@@ -183,7 +183,9 @@ def signals_as_ctrl_c() -> Iterator[None]:
         yield
     finally:
         for number, handler in heard.items():
-            signal.signal(number, handler)
+            # After a stop the process only ends: the next signal of the same stop must not turn that into a failure.
+            ending = last > -math.inf and handler is signal.SIG_DFL
+            signal.signal(number, signal.SIG_IGN if ending else handler)
 
 
 class StatusLine:
