@@ -103,7 +103,7 @@ perf-botorch: .venv-perf/.installed ## a BoTorch loop with and without forgettin
 perf-optuna: .venv-perf/.installed ## Optuna's samplers and ours on objectives that drift
 	$(PERF)/python perf/optuna_samplers.py
 
-perf-long: .venv/.installed ## 20,000 asks: do the response time and the dataset's size stay level?
+perf-long: .venv/.installed ## 100,000 asks: do the response time and the dataset's size stay level?
 	$(BIN)/python perf/long_run.py
 
 perf-field: .venv/.installed ## every algorithm on every benchmark of the paper: regret and speed
