@@ -201,7 +201,8 @@ class Moment:
         """Mean, deviation, and how to get a gradient with respect to x."""
         post, spatial, (spots, metric) = self.posterior, self.posterior.kernel.spatial, self._spots
         value, slope, exponent = spatial.parts(spatial.scaled_distance(X, post.points))
-        decay = np.exp(exponent) * self._weights
+        decay = np.exp(exponent)
+        decay *= self._weights
         k, h = value * decay, slope * decay  # the slope has the same weights as k
         kP = k @ post.P
         std = _deviation(post.kernel.scale, k, kP)
@@ -269,13 +270,16 @@ class Interval:
 
 def _by_k(alpha: Array, kP: Array, std: Array, by_mean: Array, by_std: Array) -> Array:
     """By the chain rule, from the derivatives by mean and deviation: ∂μ/∂k = α, ∂σ/∂k = −kP/σ."""
-    by_k: Array = by_mean[:, None] * alpha - (by_std / std)[:, None] * kP
+    by_k: Array = by_mean[:, None] * alpha
+    by_k -= (by_std / std)[:, None] * kP
     return by_k
 
 
 def _spots(points: Array) -> Array:
     """Where the observations are, with a column of ones that adds up weights."""
-    return np.column_stack([points, np.ones(len(points))])
+    spots = np.ones((len(points), points.shape[1] + 1))
+    spots[:, :-1] = points
+    return spots
 
 
 def _towards(pull: Array, X: Array, spots: Array) -> Array:

@@ -30,7 +30,7 @@ FARTHEST = 2.0  # times the first step: a longer one would trust the curvature t
 ENOUGH = 3e-4  # the ascent ends when no start promises to beat the best one by more
 FEWEST_STEPS = 2  # before that, too little is known of the curvature for a promise
 
-Objective = Callable[[Array], tuple[Array, Array]]
+Objective = Callable[[Array], tuple[Array, Array]]  # values and slopes, in new arrays
 Bounds = tuple[Array, Array]  # the lowest and the highest coordinates that may be chosen
 
 
@@ -113,11 +113,12 @@ def _best(
     bounds: Bounds | None,
 ) -> Array:
     """Ascend from the best of the pools; the acquisition is `told` n, the number of parameters and the pace."""
-    pool = np.vstack(pools) if bounds is None else _within(bounds, space, pools)
+    pool = np.concatenate(pools) if bounds is None else _within(bounds, space, pools)
     low, high = (0.0, 1.0) if bounds is None else bounds
     outline = predictor.outline(pool)
     mean, std = predictor.scan(pool) if outline is None else outline[:2]
     n, dim, pace = told
+    fixed = None if space.relaxable.all() else ~space.relaxable
     context = Context(n, dim, float(mean.max()) if outline is None else outline.highest, pace)
 
     def score(X: Array) -> Array:
@@ -127,15 +128,17 @@ def _best(
         mean, std, gradient = predictor.predict_with_gradient(X)
         value, by_mean, by_std = acquisition(mean, std, context)
         slope = gradient(by_mean, by_std)
-        return _finite(value), np.where(space.relaxable & np.isfinite(slope), slope, 0.0)
+        slope[~np.isfinite(slope)] = 0.0
+        if fixed is not None:
+            slope[:, fixed] = 0.0
+        return _finite(value), slope
 
     values = _finite(acquisition(mean, std, context)[0])
-    if outline is None:
-        found = pool[np.argsort(-values, kind="stable")[:STARTS]]
-    else:
+    if outline is not None:
         values = np.maximum(values, _finite(acquisition(mean, FLOOR * std, context)[0]))
-        found = pool[_top(score, pool, values)]
-    lowest, highest = float(values.min()), float(values.max())
+    order = (-values).argsort(kind="stable")
+    found = pool[order[:STARTS] if outline is None else _top(score, pool, values, order)]
+    lowest, highest = float(values[order[-1]]), float(values[order[0]])
     if highest > lowest:  # a flat acquisition cannot be climbed
         reach = 0.1 * predictor.posterior.kernel.spatial.shortest
         # An acquisition may have any scale; if it is small, a small gain is worth a step.
@@ -144,16 +147,17 @@ def _best(
         with np.errstate(all="ignore"):
             top, reached = climb(score_with_gradient, found, reach, low, high, enough=enough, farthest=FARTHEST * reach)
         if not space.has_discrete:
-            summit: Array = top[int(np.argmax(reached))]
+            summit: Array = top[int(reached.argmax())]
             return summit
         found = np.vstack([found, np.clip(space.snap(top), low, high)])
     best = found[int(np.argmax(score(found)))]
     return _walk(best, score, space, low, high) if space.has_discrete else best
 
 
-def _top(score: Callable[[Array], Array], pool: Array, bound: Array) -> Rows:
-    """The best rows of the pool, best first; with a bound of each score, others are not scored."""
-    order = np.argsort(-bound, kind="stable")
+def _top(score: Callable[[Array], Array], pool: Array, bound: Array, order: Rows) -> Rows:
+    """The best rows of the pool, best first; with a bound of each score, in whose `order` they come, others are not
+    scored.
+    """
     best, scores = order[:0], bound[:0]
     for start in range(0, len(order), CHUNK):
         rows = order[start : start + CHUNK]
@@ -208,7 +212,8 @@ def climb(
     """
     f, g = objective(X)
     m, d = X.shape
-    H = (reach / np.sqrt(np.maximum(np.vecdot(g, g), 1e-300)))[:, None, None] * np.eye(d)
+    X, unit = X.copy(), np.eye(d)  # rows of X, g and f change in place
+    H = (reach / np.sqrt(np.maximum(np.vecdot(g, g), 1e-300)))[:, None, None] * unit
     length, radius = np.ones((m, 1)), np.full((m, 1), farthest)
     for step in range(steps):
         # A coordinate at its bound with the gradient pointing outward stays there.
@@ -223,13 +228,16 @@ def climb(
         better, curvature, ss, ww = f_there > f, np.vecdot(s, w), np.vecdot(s, s), np.vecdot(w, w)
         curved = curvature > 1e-10 * np.sqrt(ss * ww)  # also where a step has overshot
         if step == 0:  # the curvature that was seen gives the scale of H
-            H[curved] = (curvature[curved] / ww[curved])[:, None, None] * np.eye(d)
+            H[curved] = (curvature[curved] / ww[curved])[:, None, None] * unit
         H += _bfgs(H, s, w, np.divide(1.0, curvature, out=np.zeros(m), where=curved)[:, None])
         # Where f is convex there is no curvature to learn: lengthen the step. After overshooting: stay closer.
+        length *= 3.0
+        length[curved] = 1.0
         rows = better[:, None]
-        length = np.where(curved[:, None], 1.0, 3.0 * length)
         radius = np.where(rows, radius, 0.5 * np.sqrt(ss)[:, None])
-        X, g, f = np.where(rows, there, X), np.where(rows, g_there, g), np.where(better, f_there, f)
+        for here, new in ((X, there), (g, g_there)):
+            np.copyto(here, new, where=rows)
+        np.copyto(f, f_there, where=better)
     return X, f
 
 

@@ -94,7 +94,7 @@ class Outlook:
 
     predictor: Moment | Interval
     risk: Risk | None
-    failure_value: float
+    failure_value: float  # what a failure counts as, if there is a risk
     moving: Moving | None
     feasibility: Feasibility | None = None
 
@@ -134,23 +134,22 @@ class Outlook:
 
     def _seen(self, Z: Array, mean: Array, std: Array) -> tuple[Array, Array]:
         """With the risk of failure and the cost of moving."""
-        X = self._split(Z)
         if self.risk is not None:
-            p = self.risk(X)
+            p = self.risk(self._split(Z))
             mean, std = mean + p * (self.failure_value - mean), (1.0 - p) * std
         if self.moving is not None:
-            mean = mean - self.moving(X)[0]
+            mean = mean - self.moving(self._split(Z))[0]
         return mean, std
 
     def predict_with_gradient(self, Z: Array) -> tuple[Array, Array, Gradient]:
         mean, std, gradient = self.predictor.predict_with_gradient(Z)
-        X = self._split(Z)
         if self.risk is not None:
-            mean, std, gradient = _with_risk(mean, std, gradient, self.failure_value, *self.risk.with_gradient(X))
+            risk = self.risk.with_gradient(self._split(Z))
+            mean, std, gradient = _with_risk(mean, std, gradient, self.failure_value, *risk)
         if self.moving is not None:
-            mean, gradient = _less(mean, gradient, *self.moving(X))
+            mean, gradient = _less(mean, gradient, *self.moving(self._split(Z)))
         if self.feasibility is not None:
-            mean, gradient = _less(mean, gradient, *self.feasibility.loss_with_gradient(X))
+            mean, gradient = _less(mean, gradient, *self.feasibility.loss_with_gradient(self._split(Z)))
         return mean, std, gradient
 
 

@@ -27,13 +27,15 @@ def outlook(
     """The posterior, seen with the risk of failure, the cost of moving and the constraints; `z` are the values in the
     model.
     """
-    live, risk = known.definition.live, None
-    X_failed, t_failed = _failures(known, now)
-    if live.on_failure != "ignore" and len(t_failed):
-        data = known.active.dataset
-        fading = FADING * known.span_of(predictor.posterior.kernel.timescale)
-        risk = Risk((X_failed, now - t_failed), (data.x, now - data.t), fading)
-    return Outlook(predictor, risk, _failure_value(known, z, unit), _moving(known, unit), constraints)
+    risk, failure_value = None, 0.0
+    if known.active.has_failures and known.definition.live.on_failure != "ignore":
+        X_failed, t_failed = _failures(known, now)
+        if len(t_failed):
+            data = known.active.dataset
+            fading = FADING * known.span_of(predictor.posterior.kernel.timescale)
+            risk = Risk((X_failed, now - t_failed), (data.x, now - data.t), fading)
+            failure_value = _failure_value(known, z, unit)
+    return Outlook(predictor, risk, failure_value, _moving(known, unit), constraints)
 
 
 def _moving(known: Knowledge, unit: Standardization) -> Moving | None:
