@@ -45,7 +45,7 @@ class Removal:
 
     def __init__(self, P: Array) -> None:
         self.P, self.rows = P, list[int]()
-        self.diagonal = np.diagonal(P).copy()
+        self.diagonal = P.diagonal().copy()
         self.live = np.ones(len(P), dtype=bool)
         self._W = np.empty((0, len(P)))
 
@@ -64,7 +64,9 @@ class Removal:
 
     def column(self, row: int) -> Array:
         """A column of what P has become."""
-        column = self.P[:, row] - self.W[:, row] @ self.W if self.rows else self.P[:, row].copy()
+        if not self.rows:
+            return self.P[:, row].copy()
+        column: Array = self.P[:, row] - self.W[:, row] @ self.W
         column[~self.live] = 0.0
         return column
 
@@ -93,8 +95,7 @@ class Leaving(Criterion):
     """A criterion whose parts are carried: time passes for it, and rows leave a copy of the parts."""
 
     def __init__(self, P: Array, alpha: Array) -> None:
-        super().__init__(P, alpha)
-        self.removal = Removal(P)
+        self.P, self.alpha, self.removal = P, alpha, Removal(P)
         self.live = self.removal.live
 
     @abstractmethod
@@ -103,7 +104,8 @@ class Leaving(Criterion):
 
     @property
     def precision(self) -> Array:
-        return np.where(self.live, self.removal.diagonal, 1.0)
+        diagonal = self.removal.diagonal
+        return np.where(self.live, diagonal, 1.0) if self.removal.rows else diagonal
 
     def remove(self, row: int) -> None:
         column = self.removal.column(row)
@@ -171,11 +173,12 @@ class CarriedFading(Carried[L]):
         self.fading = fading = Fading.of(temporal, float(t.max()))
         self.psi = resized(fading.features(t), (fading.rank, capacity))
         self.a, self.b = np.triu_indices(fading.rank)
+        self.pairs = fading.rank * self.a + self.b  # where they are in a matrix that is read row by row
         self.times = np.where(self.a == self.b, 1.0, 2.0)  # how often each pair is in a sum over a and b
 
     def both(self, matrix: Array) -> Array:
         """The sum over a and b of a symmetric matrix, as a sum over pairs."""
-        pairs: Array = self.times * matrix[self.a, self.b]
+        pairs: Array = self.times * matrix.take(self.pairs)
         return pairs
 
     def extend(self, X: Array, t: Array, w: Array, P: Array) -> None:
@@ -234,8 +237,8 @@ class CarriedBound(CarriedFading["LeavingBound"]):
         psi = self.psi[:, : len(v)]
         Cv = (psi * v) @ self.C[: len(v), : len(v)]
         products = psi[:, None] * (0.5 * Cv)
-        both: Array = products[self.a, self.b] + products[self.b, self.a]
-        return both
+        both: Array = products + products.swapaxes(0, 1)
+        return both.reshape(-1, len(v)).take(self.pairs, axis=0)
 
     def resize(self, capacity: int) -> None:
         self.C = resized(self.C, (capacity, capacity))
@@ -282,13 +285,15 @@ class LeavingBound(Leaving):
 
     def least(self) -> tuple[int, float]:
         scores = self.scores()
-        row = int(np.argmin(scores))
+        row = int(scores.argmin())
         return row, float(scores[row])
 
     def squared_distances(self) -> tuple[Array, float]:
         precision, q = self.precision, np.maximum(self.weights @ self.Q, 0.0)
-        losses = ((self.alpha / precision) ** 2 + 1.0 / precision) * q
-        return np.where(self.live, losses, np.inf), float(self.weights @ (self.mean_parts + self.T))
+        losses: Array = ((self.alpha / precision) ** 2 + 1.0 / precision) * q
+        if self.removal.rows:
+            losses[~self.live] = np.inf
+        return losses, float(self.weights @ (self.mean_parts + self.T))
 
     def _forget(self, row: int, column: Array, precision: float, residual: float) -> None:
         w = column / np.sqrt(precision)

@@ -108,7 +108,8 @@ class Incremental:
 
     def posterior(self, z: Array) -> Posterior:
         """The process given values of its observations. It shares their arrays: use it before they change."""
-        return Posterior(self.kernel, self.noise, self.X, self.t, self.P, self.P @ z)
+        P = self.P
+        return Posterior(self.kernel, self.noise, self.X, self.t, P, P @ z)
 
     def log_likelihood(self, z: Array, alpha: Array) -> float:
         """Of values (see likelihood.py); α = Pz."""
@@ -147,10 +148,10 @@ class Incremental:
         self._X[n], self._t[n], self._labels[n] = x, t, label
         X, times = self._X[: n + 1], self._t[: n + 1]
         covariances = Pairs.with_last(self.families, X, times).at(self.theta)
-        k = covariances.values
-        u = self.P @ k
+        k, P = covariances.values, self.P
+        u = P @ k
         if self.noise < ENOUGH_NOISE * covariances.scale:
-            u += self.P @ (k - self.delta @ u)
+            u += P @ (k - self.delta @ u)
         kappa = covariances.scale + self.noise
         s = kappa - float(k @ u)
         if not s > 0.5 * self.noise:  # it is the variance of a new value, noise included

@@ -120,9 +120,14 @@ def _set_threads(counts: Iterable[int]) -> None:
 
 
 def _release() -> None:
-    for library in _blas_libraries():
-        if hasattr(library, "clear_controlling_thread"):
-            library.clear_controlling_thread(force=True)
+    for kind in _kinds_with_an_owner():
+        kind.clear_controlling_thread(force=True)
+
+
+@cache
+def _kinds_with_an_owner() -> set[Any]:
+    """The kinds of libraries whose limit belongs to a thread: to the same one for all libraries of a kind."""
+    return {type(library) for library in _blas_libraries() if hasattr(library, "clear_controlling_thread")}
 
 
 _lock = threading.Lock()

@@ -7,7 +7,6 @@ those above the diagonal of Δ, in SciPy's condensed order, or those of one obse
 import math
 from collections.abc import Callable
 from functools import cached_property, reduce
-from itertools import accumulate, pairwise
 from operator import add
 
 import numpy as np
@@ -173,8 +172,10 @@ class Covariances:
 
     def __init__(self, pairs: Pairs, theta: Array) -> None:
         self.theta, self.scale = theta, math.exp(theta[0])
-        ends = [*accumulate((axis.size for axis in pairs.axes), initial=1)]
-        self._axes = [(axis, theta[low:high]) for axis, (low, high) in zip(pairs.axes, pairwise(ends), strict=True)]
+        self._axes, first = [], 1
+        for axis in pairs.axes:
+            self._axes.append((axis, theta[first : first + axis.size]))
+            first += axis.size
         self._blocks = blocks(pairs.count)
         self._last: list[_Factor | _CyclicFactor] = []  # the factors of the last block, which is often the only one
         self.values, self._decay = np.empty(pairs.count), np.empty(pairs.count)

@@ -7,7 +7,7 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -83,7 +83,7 @@ class Prior:
         """The same with other limits of l_T, which is at this position. Its spread does not depend on them."""
         center, lower, upper = self.center.copy(), self.lower.copy(), self.upper.copy()
         center[position], lower[position], upper[position] = np.log([limits.typical, limits.floor, limits.ceiling])
-        return replace(self, center=center, lower=lower, upper=upper)
+        return Prior(center, self.precision_below, self.precision_above, lower, upper, self.freedom)
 
 
 def weak_prior(

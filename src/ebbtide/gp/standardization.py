@@ -85,7 +85,7 @@ class Standardization:
         v = _transformed(y, self.power, self.unit)
         with np.errstate(over="ignore"):
             z = 2.0 * ((0.5 * v - 0.5 * self.mean) / self.scale)
-        return np.clip(z, -1e100, 1e100)
+        return np.minimum(np.maximum(z, -1e100), 1e100)
 
     def back(self, mean: Array, std: Array) -> tuple[Array, Array]:
         """A prediction in the user's unit: its median, and half the width of its central 68 % interval.
