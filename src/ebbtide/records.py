@@ -1,6 +1,6 @@
 """What an optimizer returns, and what callbacks receive."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -65,8 +65,8 @@ Record = TypeVar("Record", Trial, Observation)
 
 def copied(record: Record) -> Record:
     """A copy whose dicts can be changed without changing the study."""
-    held: dict[str, Any] = {name: dict(value) for name, value in vars(record).items() if isinstance(value, dict)}
-    return replace(record, **held)
+    fields: dict[str, Any] = {k: dict(value) if isinstance(value, dict) else value for k, value in vars(record).items()}
+    return type(record)(**fields)
 
 
 @dataclass(frozen=True)

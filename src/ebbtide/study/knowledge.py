@@ -55,6 +55,7 @@ class Knowledge:
         self.space, self.algorithm, self.seed = definition.space, definition.algorithm, definition.seed
         self._state = State()
         self._active = ActiveSet(self.space, conditions=definition.conditions)
+        self._axis = TimeAxis(self.algorithm.temporal, self._active)
         self._course: Course | None = None
         self._prior: tuple[TimeLimits | None, Prior] | None = None  # for the limits of l_T, which move with every value
 
@@ -89,6 +90,7 @@ class Knowledge:
     def restore(self, state: State, checkpoint: Checkpoint) -> None:
         """Start from where a log ends: `engine.restore(*log.checkpoint())`."""
         self._state, self._active = state, ActiveSet(self.space, checkpoint, self.definition.conditions)
+        self._axis = TimeAxis(self.algorithm.temporal, self._active)
         for line, observation in checkpoint.contexts.items():
             self.note_context(line, observation)
         self.follow(checkpoint.turns, checkpoint.gone)
@@ -121,7 +123,7 @@ class Knowledge:
         before = Course() if state.anchor == state.asks - 1 else self._course
         if state.anchor is None or before is None:
             return None
-        rows = np.searchsorted(self._active.lines, turn.removed).tolist()
+        rows = self._active.lines.searchsorted(turn.removed).tolist()
         return before.after(turn, dict(zip(turn.removed, map(self._input_at, rows), strict=True)))
 
     def _input_at(self, row: int) -> Input:
@@ -199,9 +201,9 @@ class Knowledge:
         """What the model is a function of, and the positions on its axis of time, for such lines."""
         data, (rows, active) = self._active.dataset, self._found(lines)
         if active.all():
-            return self.inputs(data.take(rows)), self.axis.rows(rows)
+            return self.inputs(data)[rows], self.axis.rows(rows)
         X, t = np.empty((len(lines), self.space.width + self.families.context_size)), np.empty(len(lines))
-        X[active], t[active] = self.inputs(data.take(rows[active])), data.t[rows[active]]
+        X[active], t[active] = self.inputs(data)[rows[active]], data.t[rows[active]]
         for at in np.flatnonzero(~active):
             X[at], t[at], _ = self._gone[int(lines[at])]
         return X, lines.astype(float) if self.axis.by_step else t
@@ -220,7 +222,7 @@ class Knowledge:
     def _found(self, lines: Rows) -> tuple[Rows, Mask]:
         """The active rows of lines, and which lines are active; the others have gone."""
         known = self._active.lines
-        rows = np.searchsorted(known, lines)
+        rows = known.searchsorted(lines)
         active: Mask = np.append(known, -1)[rows] == lines
         return rows, active
 
@@ -235,7 +237,7 @@ class Knowledge:
 
     @property
     def axis(self) -> TimeAxis:
-        return TimeAxis(self.algorithm.temporal, self._active)
+        return self._axis
 
     @property
     def sign(self) -> float:

@@ -10,7 +10,7 @@ from statistics import median
 import numpy as np
 
 from ebbtide.errors import ClockWarning, ConfigurationError, EbbtideWarning, NumericalError
-from ebbtide.gp.arrays import Array, Mask, Rows
+from ebbtide.gp.arrays import Array, Rows
 from ebbtide.gp.hyperparameters import Hyperparameters
 from ebbtide.gp.incremental import Incremental
 from ebbtide.gp.inference import MIN_ROWS, SEARCH_ROWS, Fit, Standing, fit, held_guards, reconsidered
@@ -80,8 +80,7 @@ class ModelStep:
 
     def _without_outliers(self, rows: Rows) -> Rows:
         """The rows to model. Outliers stay active for a while, in case later values confirm them."""
-        outlying = self.known.outlying(rows)
-        if not outlying.any():
+        if not self.algorithm.robust or not (outlying := self.known.outlying(rows)).any():
             return rows
         self.step.guards += ("outlier",)
         aside = rows[outlying]
@@ -104,13 +103,14 @@ class ModelStep:
             in_model = warm.rows(self.known)
             posterior = self._conditioned(warm.model, in_model, standardization)
             standing = Standing(warm.model, self.step.z, posterior.alpha)
-            fresh, fits = self._still_fits(standing)
+            prior = self._prior
+            fresh, fits = self._still_fits(standing, prior)
             self.outcomes = self.constrained.carried(warm)
             unfit = self.constrained.unfit(self.outcomes, self.rng)
             if fits and not unfit:
                 self.carried = warm.model
                 self.step.hyper, self.step.anchor = warm.held[None], self.state.anchor
-                self.step.guards += held_guards(self.known.families, warm.model.theta, self._prior)
+                self.step.guards += held_guards(self.known.families, warm.model.theta, prior)
                 return in_model, posterior
         return rows, self._refit(rows, standardization, fresh, unfit, standing)
 
@@ -143,8 +143,8 @@ class ModelStep:
             self.step.guards += ("drift",)
             return None
         self.warm = warm
-        same = np.array_equal(np.sort(warm.model.labels), self.active.lines[rows])
-        return warm if same else None
+        labels = np.sort(warm.model.labels)
+        return warm if len(labels) == len(rows) and (labels == self.active.lines[rows]).all() else None
 
     def _conditioned(self, model: Incremental, rows: Rows, standardization: Standardization) -> Posterior:
         """The posterior of a model that holds its hyperparameters."""
@@ -155,7 +155,7 @@ class ModelStep:
         self._standardize(y, standardization)
         return model.posterior(self.step.z)
 
-    def _still_fits(self, standing: Standing) -> tuple[Array | None, bool]:
+    def _still_fits(self, standing: Standing, prior: Prior) -> tuple[Array | None, bool]:
         """What a search has found, if it was due and worth it; and whether the hyperparameters of a model still fit."""
         searching, model = is_searching(self.known), standing.model
         if is_too_old(self.known):
@@ -165,7 +165,7 @@ class ModelStep:
             power = self.state.standardization.power
             if is_positive(y) and chosen_power(model.P, y, power) != power:
                 return None, False
-        looking, prior = is_looking(self.known), self._prior
+        looking = is_looking(self.known)
         return reconsidered(standing, self.known.hyper, prior, self.rng, looking=looking, searching=searching)
 
     def _refit(
@@ -256,7 +256,7 @@ class ModelStep:
     def _forget(self, rows: Rows, posterior: Posterior) -> tuple[Rows, Posterior]:
         """Remove what the staleness policy selects (lines 9-20 and 24)."""
         gone: list[int] = []
-        if len(posterior) and not self.behind.any():
+        if len(posterior) and not len(self.behind):
             gone = self._stale(rows, posterior)
         if self.step.anchor is None or self.warm is None:
             self.outcomes = [outcome.without(rows[gone]) for outcome in self.outcomes]
@@ -272,7 +272,7 @@ class ModelStep:
 
     def _stale(self, rows: Rows, posterior: Posterior) -> list[int]:
         """The rows of the posterior that the policy selects."""
-        policy, z, carried, order = self.algorithm.staleness, self.step.z, self.carried, np.arange(len(rows))
+        policy, z, carried, order = self.algorithm.staleness, self.step.z, self.carried, None
         if type(policy) is not WassersteinBudget and (rows[1:] < rows[:-1]).any():
             order, carried = np.argsort(rows), None
             posterior, z, rows = posterior.taken(order), z[order], rows[order]
@@ -283,8 +283,7 @@ class ModelStep:
         self.step.policy = checked_memory(verdict.state, "staleness policy")
         self.step.guards += verdict.guards
         self.step.remove(rows[gone], scores)
-        selected: list[int] = order[gone].tolist()
-        return selected
+        return gone if order is None else order[gone].tolist()
 
     def _view(
         self, posterior: Posterior, z: Array, rows: Rows, memory: Mapping[str, float], carried: Incremental | None
@@ -373,28 +372,28 @@ class ModelStep:
         """All active rows, except those that lie in the future because the clock went back for good."""
         rows = np.arange(len(self.active))
         behind, since = self.behind, self.state.behind_since
-        self.step.behind_since = None if not behind.any() else self.active.told if since is None else since
+        self.step.behind_since = None if not len(behind) else self.active.told if since is None else since
         if self.step.behind_since is not None and self.active.told - self.step.behind_since >= PATIENCE:
             warnings.warn(
-                f"the clock went back to {self.now!r}: {behind.sum()} observations dated after it are set aside",
+                f"the clock went back to {self.now!r}: {len(behind)} observations dated after it are set aside",
                 ClockWarning,
                 stacklevel=7,
             )
             self.step.guards += ("clock_went_back",)
             self.step.behind_since = None
             self.step.clock_was_wrong = self.known.by_system_clock
-            self.step.remove(rows[behind], [None] * int(behind.sum()))
-            rows = rows[~behind]
+            self.step.remove(behind, [None] * len(behind))
+            rows = np.delete(rows, behind)
         return rows
 
     @cached_property
-    def behind(self) -> Mask:
+    def behind(self) -> Rows:
         """Rows dated more than l_T after now: the clock went back. While there are any, the policy removes nothing.
 
         For a model that does not read the clock, there are none.
         """
         if not self.known.axis.is_clock:
-            return np.zeros(len(self.active), dtype=bool)
+            return np.empty(0, dtype=np.intp)
         hyper = self.state.hyper
         timescale = None if hyper is None else hyper.timescale
-        return self.active.dataset.t > self.now + (0.0 if timescale is None else timescale)
+        return (self.active.dataset.t > self.now + (0.0 if timescale is None else timescale)).nonzero()[0]

@@ -4,7 +4,6 @@ Every ask starts from this state, the active set and the turns since the model's
 else, so an optimizer that was saved and loaded asks what the uninterrupted one would have asked.
 """
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,16 +44,20 @@ class State:
         """The same state after a reading of the clock, which may be the latest."""
         if self.latest_reading is not None and reading <= self.latest_reading:
             return self
-        return dataclasses.replace(self, latest_reading=reading)
+        return self.but(latest_reading=reading)
+
+    def but(self, **changes: Any) -> "State":
+        """The same state with some other fields: `dataclasses.replace` takes twice as long."""
+        return State(**(vars(self) | changes))
 
     def measured(self, context: Mapping[str, Any], filled: Sequence[str], when: Sequence[float]) -> "State":
         """The same state after a context was measured: at a time; told (1) or asked with (0), under a number."""
-        return dataclasses.replace(self, latest=contexts.updated(self.latest, context, filled, when))
+        return self.but(latest=contexts.updated(self.latest, context, filled, when))
 
     def sampling(self, line: int, context: Array, seed: int) -> "State":
         """The same state after a context was told, which may become a part of the sample."""
         lines, rows = contexts.sampled(self.context_lines, self.contexts, line, context, seed)
-        return dataclasses.replace(self, context_lines=lines, contexts=rows)
+        return self.but(context_lines=lines, contexts=rows)
 
     def to_json(self) -> dict[str, Any]:
         # Not dataclasses.asdict, whose copies would take most of the time in which an ask is recorded.

@@ -1,7 +1,7 @@
 """What an ask has computed, before it is recorded."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -54,8 +54,7 @@ class Step:
         for guard in self.guards:
             guards[guard] = guards.get(guard, 0) + 1
         latest = None if self.clock_was_wrong else state.latest_reading
-        return replace(
-            state,
+        return state.but(
             latest_reading=landed if latest is None else max(latest, landed),
             asks=state.asks + 1,
             hyper=self.hyper or state.hyper,

@@ -6,6 +6,7 @@ There is one of the objective and one of each value under a constraint. All are 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import compress
 
 import numpy as np
 
@@ -45,22 +46,22 @@ class Warm:
             return
         X, t = known.inputs_of(lines)
         for name, model in self.models.items():
-            for at in np.flatnonzero(_has(known, name, lines)):
-                model.add(X[at], t[at], int(lines[at]))
+            has = _has(known, name, lines).tolist()
+            for x, moment, label in compress(zip(X, t, lines.tolist(), strict=True), has):
+                model.add(x, moment, label)
 
     def go(self, turn: Turn) -> None:
         """Remove the lines of a turn, which is now complete."""
         for model in self.models.values() if turn.removed else ():
             # In the order of the turn. Few lines go, so comparing them with all costs less than a search.
-            rows = np.nonzero(np.array(turn.removed)[:, None] == model.labels)[1]
+            rows = (np.array(turn.removed)[:, None] == model.labels).nonzero()[1]
             if len(rows):
                 model.remove(rows.tolist())
         self.turns = (*self.turns, turn)
 
     def rows(self, known: Knowledge, name: str | None = None) -> Rows:
         """The active rows, in the order of a model."""
-        rows: Rows = np.searchsorted(known.active.lines, self.models[name].labels)
-        return rows
+        return known.active.lines.searchsorted(self.models[name].labels)
 
     @property
     def nbytes(self) -> int:
