@@ -60,13 +60,17 @@ class Observation:
         return self.value is not None and self.removed_at is None
 
 
-Record = TypeVar("Record", Trial, Observation)
+Record = TypeVar("Record")
+
+
+def changed(record: Record, **fields: Any) -> Record:
+    """A dataclass with some other fields: `dataclasses.replace` takes twice as long."""
+    return type(record)(**(vars(record) | fields))
 
 
 def copied(record: Record) -> Record:
     """A copy whose dicts can be changed without changing the study."""
-    fields: dict[str, Any] = {k: dict(value) if isinstance(value, dict) else value for k, value in vars(record).items()}
-    return type(record)(**fields)
+    return changed(record, **{name: dict(value) for name, value in vars(record).items() if isinstance(value, dict)})
 
 
 @dataclass(frozen=True)

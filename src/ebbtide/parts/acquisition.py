@@ -54,7 +54,7 @@ class UCB:
     def __call__(self, mean: Array, std: Array, context: Context) -> tuple[Array, Array, Array]:
         beta = 0.2 * context.dim * log(2 * max(context.n, 1)) if self.beta is None else self.beta
         root = sqrt(beta)
-        return mean + root * std, np.ones_like(mean), np.full_like(std, root)
+        return mean + root * std, _everywhere(1.0, mean), _everywhere(root, std)
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class TrackingUCB:
         so_far = 2.0 * max(context.n, 1)
         queries = so_far if context.pace is None else min(max(context.pace, 1.0), so_far)
         root = sqrt(self.weight * sqrt(context.dim) * log(queries))
-        return mean + root * std, np.ones_like(mean), np.full_like(std, root)
+        return mean + root * std, _everywhere(1.0, mean), _everywhere(root, std)
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class LowerBound:
     doubt: float
 
     def __call__(self, mean: Array, std: Array, context: Context) -> tuple[Array, Array, Array]:
-        return mean - self.doubt * std, np.ones_like(mean), np.full_like(std, -self.doubt)
+        return mean - self.doubt * std, _everywhere(1.0, mean), _everywhere(-self.doubt, std)
 
 
 @dataclass(frozen=True)
@@ -131,6 +131,13 @@ class Random:
 
     def __call__(self, mean: Array, std: Array, context: Context) -> tuple[Array, Array, Array]:
         return np.zeros_like(mean), np.zeros_like(mean), np.zeros_like(std)
+
+
+def _everywhere(value: float, like: Array) -> Array:
+    """The same value for each point; in the steps of an ascent, NumPy's `full_like` takes thrice as long."""
+    array = np.empty(like.shape)
+    array.fill(value)
+    return array
 
 
 def _log_density(z: Array) -> Array:

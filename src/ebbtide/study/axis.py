@@ -25,7 +25,7 @@ class TimeAxis:
         """Whether the model reads the clock; a model without a temporal kernel has no axis at all."""
         return self.temporal is not None and not self.by_step
 
-    def rows(self, rows: Rows) -> Array:
+    def rows(self, rows: Rows | slice) -> Array:
         """Positions of active rows."""
         return self.active.lines[rows].astype(float) if self.by_step else self.active.dataset.t[rows]
 

@@ -3,7 +3,6 @@
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -17,7 +16,7 @@ from ebbtide.gp.priors import Prior, TimeLimits, weak_prior
 from ebbtide.gp.standardization import Standardization
 from ebbtide.parts.maximization import Bounds
 from ebbtide.parts.staleness import WassersteinBudget
-from ebbtide.records import Model, Observation, Trial
+from ebbtide.records import Model, Observation, Trial, changed
 from ebbtide.space import Params
 from ebbtide.study.active import ActiveSet, Checkpoint, Dataset
 from ebbtide.study.axis import TimeAxis
@@ -153,7 +152,7 @@ class Knowledge:
         """Apply what other processes have recorded."""
         line = self._active.told
         for observation, reading in updates.tells:
-            self.record(replace(observation, removed_at=None), reading)  # the ask that removed it comes below
+            self.record(changed(observation, removed_at=None), reading)  # the ask that removed it comes below
         told = {observation.trial_id for observation, _ in updates.tells}
         for ask in updates.asks:
             self.apply(ask)
@@ -166,7 +165,7 @@ class Knowledge:
 
     def expect(self, number: int, pending: Iterable[Trial]) -> None:
         """Set the number of the next ask, and the pending trials."""
-        self._state = replace(self._state, asks=number)
+        self._state = changed(self._state, asks=number)
         self._active.pending = {trial.id: trial for trial in pending}
 
     # --- what follows from it -----------------------------------------------------------------------------
@@ -190,23 +189,21 @@ class Knowledge:
         """What the model is a function of, besides time: the coordinates in space, then those of the context."""
         return data.x if self.families.context is None else np.column_stack([data.x, data.c])
 
-    def lines_between(self, first: int, end: int) -> Rows:
-        """The lines that are active, or were since the model's anchor, from the first one to before the end."""
+    def inputs_between(self, first: int, end: int) -> tuple[Rows, Array, Array]:
+        """The lines that are active, or were since the model's anchor, from the first one to before the end; and for
+        each what the model is a function of, and its position on the axis of time.
+        """
         known = self._active.lines
-        lines = known[known.searchsorted(first) : known.searchsorted(end)]
-        gone = [line for line in self._gone if first <= line < end]
-        return np.union1d(lines, np.array(gone, dtype=np.intp)) if gone else lines
-
-    def inputs_of(self, lines: Rows) -> tuple[Array, Array]:
-        """What the model is a function of, and the positions on its axis of time, for such lines."""
-        data, (rows, active) = self._active.dataset, self._found(lines)
-        if active.all():
-            return self.inputs(data)[rows], self.axis.rows(rows)
-        X, t = np.empty((len(lines), self.space.width + self.families.context_size)), np.empty(len(lines))
-        X[active], t[active] = self.inputs(data)[rows[active]], data.t[rows[active]]
-        for at in np.flatnonzero(~active):
-            X[at], t[at], _ = self._gone[int(lines[at])]
-        return X, lines.astype(float) if self.axis.by_step else t
+        rows = slice(*known.searchsorted((first, end)).tolist())
+        lines, X, t = known[rows], self.inputs(self._active.dataset)[rows], self.axis.rows(rows)
+        gone = {line: told for line, told in self._gone.items() if first <= line < end}
+        if not gone:
+            return lines, X, t
+        lines = np.append(lines, list(gone))
+        order = np.argsort(lines)
+        X = np.vstack([X, [told.x for told in gone.values()]])
+        t = np.append(t, list(gone) if self.axis.by_step else [told.time for told in gone.values()])
+        return lines[order], X[order], t[order]
 
     def measured(self, lines: Rows) -> Mask:
         """Which values under a constraint were told with such lines (lines × constraints)."""

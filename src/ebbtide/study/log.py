@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, astuple, dataclass, replace
 from typing import Any, Protocol
 
-from ebbtide.records import Observation, Trial
+from ebbtide.records import Observation, Trial, changed
 from ebbtide.study.active import Checkpoint
 from ebbtide.study.conditions import Conditions
 from ebbtide.study.course import Turn
@@ -120,7 +120,7 @@ class MemoryLog:
         self._in_force = ask.trial.params
         self._trials[ask.trial.id] = self._pending[ask.trial.id] = ask.trial
         for line, score in ask.removed:
-            self._history[line] = replace(self._history[line], removed_at=ask.now, relevance=score)
+            self._history[line] = changed(self._history[line], removed_at=ask.now, relevance=score)
 
     def record_tell(self, observation: Observation, reading: float, line: int, asks: int) -> None:
         self._state = self._state.noting(reading)

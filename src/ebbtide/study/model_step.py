@@ -261,7 +261,7 @@ class ModelStep:
         if self.step.anchor is None or self.warm is None:
             self.outcomes = [outcome.without(rows[gone]) for outcome in self.outcomes]
             return np.delete(rows, gone), posterior.without(gone)
-        self.warm.go(Turn.of(self.active.told, self.active.lines[rows[gone]].tolist()))
+        self.warm.go(Turn.of(self.active.told, self.active.lines.take(rows.take(gone)).tolist()))
         if not gone:
             return rows, posterior
         self.outcomes = [self.constrained.after(outcome, self.warm) for outcome in self.outcomes]
@@ -282,7 +282,7 @@ class ModelStep:
         gone, scores = checked_verdict(verdict, len(rows))
         self.step.policy = checked_memory(verdict.state, "staleness policy")
         self.step.guards += verdict.guards
-        self.step.remove(rows[gone], scores)
+        self.step.remove(rows.take(gone), scores)
         return gone if order is None else order[gone].tolist()
 
     def _view(

@@ -13,7 +13,7 @@ from ebbtide.gp.hyperparameters import Hyperparameters
 from ebbtide.gp.standardization import Standardization
 from ebbtide.guards import Guard
 from ebbtide.parts.staleness import Verdict
-from ebbtide.records import Kind
+from ebbtide.records import Kind, changed
 from ebbtide.space import Params
 from ebbtide.study.state import State
 
@@ -54,7 +54,8 @@ class Step:
         for guard in self.guards:
             guards[guard] = guards.get(guard, 0) + 1
         latest = None if self.clock_was_wrong else state.latest_reading
-        return state.but(
+        return changed(
+            state,
             latest_reading=landed if latest is None else max(latest, landed),
             asks=state.asks + 1,
             hyper=self.hyper or state.hyper,

@@ -41,10 +41,9 @@ class Warm:
 
     def come(self, known: Knowledge, told: int) -> None:
         """Add the lines that came until so many were told."""
-        lines = known.lines_between(self.turns[-1].told, told)
+        lines, X, t = known.inputs_between(self.turns[-1].told, told)
         if not len(lines):
             return
-        X, t = known.inputs_of(lines)
         for name, model in self.models.items():
             has = _has(known, name, lines).tolist()
             for x, moment, label in compress(zip(X, t, lines.tolist(), strict=True), has):
@@ -131,8 +130,7 @@ def outcome_hyper(stored: Mapping[str, object]) -> Hyperparameters:
 
 def _anchor_again(known: Knowledge, held: Held, turn: Turn) -> Warm:
     """The models as the anchor left them."""
-    lines, anchor = known.lines_between(0, turn.told), Anchor(held)
-    X, t = known.inputs_of(lines)
+    (lines, X, t), anchor = known.inputs_between(0, turn.told), Anchor(held)
     for name, hyper in held.items():
         has = _has(known, name, lines)
         if has.any():
