@@ -48,6 +48,8 @@ def lived(tmp_path_factory):
     url = f"sqlite:///{folder}/s.db"
     live(url, "live", **OPTIONS)
     live(url, "young", steps=6, explore=0.5, baseline=USUAL)
+    for number in range(3):
+        live(url, f"sibling-{number}", steps=20, family="edge")
     with served(folder) as server:
         yield server
 
@@ -203,3 +205,11 @@ def test_nothing_is_wider_than_a_narrow_screen(lived, opened, width):
     page = opened(f"{lived.url}/view/live", width)
     wait_for_pictures(page)
     assert page.evaluate("document.scrollingElement.scrollWidth") <= width
+
+
+def test_a_study_of_a_family_says_from_how_many_siblings_it_has_learned(lived, opened):
+    said = ["edge, no siblings to learn from yet", "edge, 1 sibling", "edge, 2 siblings"]
+    for number, words in enumerate(said):
+        page = opened(f"{lived.url}/view/sibling-{number}")
+        page.locator("#options").get_by_text(words, exact=True).wait_for()
+        assert page.locator("#options dt").first.inner_text() == "Family"

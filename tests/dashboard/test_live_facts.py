@@ -146,3 +146,14 @@ def test_every_safeguard_is_explained(lived):
         model = views.study("edge", None, None)["model"]
     assert model["guards"]
     assert model["meanings"].keys() == model["guards"].keys()
+
+
+def test_a_view_says_from_how_many_siblings_the_prior_was_learned(tmp_path):
+    for name in ("first", "second", "third"):
+        opt = made(tmp_path / "s.db", name=name, family="edge")
+    assert opt.siblings == 2
+    made(tmp_path / "s.db", name="alone")
+    with looking_at(tmp_path / "s.db") as views:
+        shown = {name: views.study(name, None, None) for name in ("first", "third", "alone")}
+    families = {name: (view["study"]["family"], view["siblings"]) for name, view in shown.items()}
+    assert families == {"first": ("edge", 0), "third": ("edge", 2), "alone": (None, 0)}

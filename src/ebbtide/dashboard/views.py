@@ -66,6 +66,7 @@ class Views:
             "cycles": {} if not fitted else cycles_of(fitted[-1], conditions),
             "advice": [] if followed is None else advice(followed.engine),
             "gain": compared,
+            "siblings": _siblings(followed),
         }
         if followed is None or why is not None:
             return shown | {"model": None, "why": why}
@@ -125,6 +126,14 @@ class Views:
     def _drop_deleted(self) -> None:
         stored = set(self.storage.numbers())
         self._followed = OrderedDict((study, each) for study, each in self._followed.items() if study in stored)
+
+
+def _siblings(followed: FollowedStudy | None) -> int | None:
+    """How many the prior of the last ask was learned from; None if that is not known here."""
+    if followed is None:
+        return None
+    family = followed.engine.family
+    return 0 if family is None else family.siblings
 
 
 # --- the log ------------------------------------------------------------------------------------------------------

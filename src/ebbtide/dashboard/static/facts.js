@@ -152,10 +152,10 @@ Ebbtide.facts = (() => {
       );
   }
 
-  const showOptions = ({ study }) =>
+  const showOptions = ({ study, siblings }) =>
     find("options")
       .querySelector("dl")
-      .replaceChildren(...options(study).map(([term, said]) => pair(term, said)));
+      .replaceChildren(...options(study, siblings).map(([term, said]) => pair(term, said)));
 
   // What can be said of any study, and of one with observations.
   const ALWAYS = [showNumbers, showAdvice, showOptions],

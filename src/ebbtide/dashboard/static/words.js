@@ -136,8 +136,16 @@ Ebbtide.words = (() => {
     return limits.length ? `${limits.join("; ")}${share}${failing ? ", and failures count" : ""}` : "";
   }
 
-  const options = (study) => [
+  // `siblings` is null where the model cannot be computed.
+  function family({ family: name }, siblings) {
+    if (!name || siblings === null) return name ?? "";
+    if (!siblings) return `${name}, no siblings to learn from yet`;
+    return `${name}, ${siblings === 1 ? "1 sibling" : `${count(siblings)} siblings`}`;
+  }
+
+  const options = (study, siblings) => [
     ...[
+      ["Family", family(study, siblings)],
       ["Context", context(study)],
       ["Cycles", cycles(study)],
       ["Constraints", constraints(study)],
