@@ -217,8 +217,8 @@ class CarriedBound(CarriedFading["LeavingBound"]):
         super().__init__(temporal, t, capacity)
         self.spatial = spatial
         n = len(t)
-        overlaps = symmetric(overlap(spatial, spatial.scaled_distance(X), X.shape[1]), 1.0, n)
-        self.C = resized(overlaps, (capacity, capacity))
+        overlaps = overlap(spatial, spatial.scaled_distance(X), X.shape[1])
+        self.C = resized(symmetric(overlaps, 1.0, n), (capacity, capacity))
         self.Q, self.T = np.zeros((len(self.a), capacity)), np.zeros(len(self.a))
         psi = self.psi[:, :n]
         for b in range(self.fading.rank):

@@ -62,6 +62,9 @@ class ModelStep:
         self.rng, self.step = np.random.default_rng([known.seed, known.state.asks]), Step(modelled=True)
         self.constrained, self.outcomes = Outcomes(known), list[Outcome]()
         self.carried: Incremental | None = None  # the model of the ask before, if it still fits
+        self.standing: Standing | None = None  # the same, if it does not: a refit starts there,
+        self.fresh: Array | None = None  # and where a search from scratch has led
+        self.unfit: Mapping[str, Array | None] | None = None  # of the values under a constraint
 
     def compute(self, kind: Kind = "explore") -> Step:
         """Fit, forget, condition, acquire."""
@@ -96,23 +99,29 @@ class ModelStep:
         if len(rows) < MIN_ROWS:
             return rows, self._unfitted(rows)
         standardization = self._standardization(self.active.dataset.y[rows])
-        unfit: dict[str, Array | None] | None = None
-        fresh, standing = None, None
-        same_power = standardization.power == self.state.standardization.power
-        if same_power and (warm := self._warm_model(rows)) is not None:
-            in_model = warm.rows(self.known)
-            posterior = self._conditioned(warm.model, in_model, standardization)
-            standing = Standing(warm.model, self.step.z, posterior.alpha)
-            prior = self._prior
-            fresh, fits = self._still_fits(standing, prior)
-            self.outcomes = self.constrained.carried(warm)
-            unfit = self.constrained.unfit(self.outcomes, self.rng)
-            if fits and not unfit:
-                self.carried = warm.model
-                self.step.hyper, self.step.anchor = warm.held[None], self.state.anchor
-                self.step.guards += held_guards(self.known.families, warm.model.theta, prior)
-                return in_model, posterior
-        return rows, self._refit(rows, standardization, fresh, unfit, standing)
+        if standardization.power == self.state.standardization.power:
+            held = self._held(rows, standardization)
+            if held is not None:
+                return held
+        return rows, self._refit(rows, standardization)
+
+    def _held(self, rows: Rows, standardization: Standardization) -> tuple[Rows, Posterior] | None:
+        """The model of the ask before, with what was told since, if it still fits; otherwise a refit starts there."""
+        warm = self._warm_model(rows)
+        if warm is None:
+            return None
+        in_model = warm.rows(self.known)
+        posterior = self._conditioned(warm.model, in_model, standardization)
+        self.standing, prior = Standing(warm.model, self.step.z, posterior.alpha), self._prior
+        self.fresh, fits = self._still_fits(self.standing, prior)
+        self.outcomes = self.constrained.carried(warm)
+        self.unfit = self.constrained.unfit(self.outcomes, self.rng)
+        if not fits or self.unfit:
+            return None
+        self.carried = warm.model
+        self.step.hyper, self.step.anchor = warm.held[None], self.state.anchor
+        self.step.guards += held_guards(self.known.families, warm.model.theta, prior)
+        return in_model, posterior
 
     def _unfitted(self, rows: Rows) -> Posterior:
         """After a reset, keep the hyperparameters fitted last, and the scale that they were fitted on."""
@@ -168,24 +177,18 @@ class ModelStep:
         looking = is_looking(self.known)
         return reconsidered(standing, self.known.hyper, prior, self.rng, looking=looking, searching=searching)
 
-    def _refit(
-        self,
-        rows: Rows,
-        standardization: Standardization,
-        fresh: Array | None,
-        unfit: Mapping[str, Array | None] | None,
-        standing: Standing | None,
-    ) -> Posterior:
+    def _refit(self, rows: Rows, standardization: Standardization) -> Posterior:
         """Fit the hyperparameters, from where they are `standing`, and make the models afresh. Of the values under a
         constraint, those that are `unfit` are fitted; None means that no model was kept.
         """
         data, moments = self.active.dataset.take(rows), self.known.axis.rows(rows)
         held = self.state.hyper
         start = self.expected.hyperparameters(standardization) if held is None else held
-        search = held is None or (is_searching(self.known) and fresh is None)
+        search = held is None or (is_searching(self.known) and self.fresh is None)
         search |= standardization.power != self.state.standardization.power
-        fitted = self._fitted(start, data, moments, standardization, search=search, fresh=fresh, standing=standing)
-        if (search or fresh is not None) and self.algorithm.transform == "auto" and is_positive(data.y):
+        fitted = self._fitted(start, data, moments, standardization, search=search, fresh=self.fresh)
+        self.standing = self.warm = None  # frees the memory of the old model before the new one is made
+        if (search or self.fresh is not None) and self.algorithm.transform == "auto" and is_positive(data.y):
             power = chosen_power(fitted.posterior.P, data.y, standardization.power)
             if power != standardization.power:
                 changed = Standardization.of(data.y, power)
@@ -193,13 +196,12 @@ class ModelStep:
         self.step.hyper = fitted.hyper
         self.step.guards += fitted.guards
         anchor = Anchor()
-        self.outcomes = self.constrained.fitted(rows, unfit, self.rng, anchor)
+        self.outcomes = self.constrained.fitted(rows, self.unfit, self.rng, anchor)
         self._anchor(rows, fitted, anchor)
         return fitted.posterior if self.carried is None else self.carried.posterior(self.step.z)
 
     def _anchor(self, rows: Rows, fitted: Fit, anchor: Anchor) -> None:
         """Keep the models for later asks, if they are of all active rows, needed no jitter and are not too large."""
-        self.warm = None
         if fitted.evaluation is None or len(rows) < len(self.active) or self.step.rows:
             return
         anchor.add(None, fitted.evaluation, self.active.lines[rows])
@@ -218,9 +220,8 @@ class ModelStep:
         *,
         search: bool,
         fresh: Array | None = None,
-        standing: Standing | None = None,
     ) -> Fit:
-        families, X = self.known.families, self.known.inputs(data)
+        families, X, standing = self.known.families, self.known.inputs(data), self.standing
         if standing is not None and self.step.standardization is not None:
             standardization = self.step.standardization  # the mean is known already
         elif self.algorithm.mean == "weighted":
