@@ -133,7 +133,7 @@ def _median_at_30(source: Path) -> float:
 
 
 def line(figure: str, measured: float, must: float | None = None, aim: float | None = None) -> dict[str, object]:
-    row: dict[str, object] = {"figure": figure, "measured": round(measured, 2), "must": must, "aim": aim}
+    row: dict[str, object] = {"figure": figure, "measured": round(measured, 3), "must": must, "aim": aim}
     print(row, flush=True)
     return row
 
