@@ -59,7 +59,7 @@ def each(name: str, *formats: str) -> Table:
 
 def steps(libraries: list[str]) -> Callable[[], Rows]:
     """A line for each n, a column for each library; in brackets how many times ebbtide's a peer's time is."""
-    ours = ("ebbtide", "ebbtide exact", "LAPACK inverse")
+    ours = ("ebbtide", "ebbtide mean", "ebbtide exact", "LAPACK inverse")
 
     def rows() -> Rows:
         known = data("steps").set_index(["n", "library"])
@@ -103,6 +103,20 @@ def consecutive() -> Rows:
         ]
         for line in data("consecutive").itertuples()
     ]
+
+
+def own_pace() -> Rows:
+    """A line for each benchmark, with before → now in each cell."""
+    columns = {"queries": ",.0f", "median_n": ".0f", "mean_response_ms": ".0f"}
+    regrets = ("average_regret", "time_weighted_regret")
+    by = data("own-pace").set_index(["benchmark", "engine"])
+
+    def cells(name: str) -> Rows:
+        before, now = by.loc[(name, "before")], by.loc[(name, "now")]
+        changes = [f"{before[column]:{f}} → {now[column]:{f}}" for column, f in columns.items()]
+        return [[name, *changes, *(f"{before[r]:.3g} → **{now[r]:.3g}**" for r in regrets)]]
+
+    return [row for name in data("own-pace")["benchmark"].unique() for row in cells(name)]
 
 
 def throughput() -> Rows:
@@ -393,11 +407,12 @@ def world(figure: str) -> Table:
 
 
 TABLES = {
-    "steps": Table(("steps",), steps(["ebbtide", "ebbtide exact", *PEERS, "LAPACK inverse"])),
+    "steps": Table(("steps",), steps(["ebbtide", "ebbtide mean", "ebbtide exact", *PEERS, "LAPACK inverse"])),
     "steps-short": Table(("steps",), steps(["ebbtide", *PEERS])),
     "criterion": Table(("criterion",), criterion),
     "targets": Table(("targets",), targets),
     "consecutive": Table(("consecutive",), consecutive),
+    "own-pace": Table(("own-pace",), own_pace),
     "throughput": Table(("throughput",), throughput),
     "long-run": Table(("long-run",), long_run),
     "resume": each("resume", *RESUME),
