@@ -212,7 +212,7 @@ def climb(
     """
     f, g = objective(X)
     m, d = X.shape
-    X, unit = X.copy(), np.eye(d)  # rows of X, g and f change in place
+    unit = np.eye(d)
     H = (reach / np.sqrt(np.maximum(np.vecdot(g, g), 1e-300)))[:, None, None] * unit
     length, radius = np.ones((m, 1)), np.full((m, 1), farthest)
     for step in range(steps):
@@ -233,11 +233,13 @@ def climb(
         # Where f is convex there is no curvature to learn: lengthen the step. After overshooting: stay closer.
         length *= 3.0
         length[curved] = 1.0
+        if np.count_nonzero(better) == m:
+            X, f, g = there, f_there, g_there
+            continue
         rows = better[:, None]
         radius = np.where(rows, radius, 0.5 * np.sqrt(ss)[:, None])
-        for here, new in ((X, there), (g, g_there)):
-            np.copyto(here, new, where=rows)
-        np.copyto(f, f_there, where=better)
+        X, g = np.where(rows, there, X), np.where(rows, g_there, g)
+        f = np.where(better, f_there, f)
     return X, f
 
 
