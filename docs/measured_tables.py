@@ -247,8 +247,7 @@ def readme_averages() -> Rows:
 @cache
 def relative() -> pd.DataFrame:
     """Logarithms of the regrets, relative to W-DBO's under the same seed."""
-    wide = data("table").pivot(index=["problem", "seed"], columns="algorithm", values="average_regret")
-    return np.log(wide.div(wide["w-dbo"], axis=0))
+    return statistics.relative(data("table"), to="w-dbo")
 
 
 def overall() -> pd.DataFrame:

@@ -9,6 +9,7 @@ Prints Markdown.
 import argparse
 import sys
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,8 @@ from scipy.stats import t as student
 from scipy.stats import wilcoxon
 
 import ebbtide as eb
-from ebbtide.experiments import Protocol, paper, statistics
+from ebbtide.experiments import paper, statistics
+from ebbtide.experiments.protocol import NoiseOf
 from ebbtide.experiments.reproduction import table
 from ebbtide.experiments.reproduction.studio import Studio
 from ebbtide.experiments.simulation import Simulation
@@ -113,7 +115,7 @@ def noise(studio: Studio) -> None:
     """The share of the variance that ET-GP-UCB takes for noise, over time (seed 0)."""
     rows = {}
     for problem in ("hartmann6", "shekel", "ackley", "powell"):
-        simulation = Simulation(eb.benchmarks.get(problem), eb.algorithms.get("et-gp-ucb"), 0, Protocol())
+        simulation = Simulation(eb.benchmarks.get(problem), eb.algorithms.get("et-gp-ucb"), 0, studio.protocol)
         seen: list[tuple[float, float]] = []
 
         def look(elapsed: float, optimizer: eb.Optimizer = simulation.optimizer, seen: list = seen) -> None:  # type: ignore[type-arg]
@@ -134,8 +136,7 @@ def responses(summary: pd.DataFrame) -> None:
 
 def paired(summary: pd.DataFrame) -> None:
     """Regret relative to W-DBO's under the same seed: geometric means, over a benchmark's seeds and over all."""
-    regrets = summary.pivot(index=["problem", "seed"], columns="algorithm", values="average_regret")
-    ratios = np.log(regrets.div(regrets["w-dbo"], axis=0)).groupby("problem", sort=False)
+    ratios = statistics.relative(summary, to="w-dbo").groupby("problem", sort=False)
     sizes = statistics.compare(summary, "size").means
     half = student.ppf(0.975, ratios.size().iloc[0] - 1) * ratios.sem()["w-dbo-exact"]
     exact = ratios.mean()["w-dbo-exact"]
@@ -154,9 +155,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="of `ebbtide reproduce table`")
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--noise-of", choices=get_args(NoiseOf), default="variance", help="as of `ebbtide reproduce`")
     add_option(parser)
     chosen = parser.parse_args()
-    studio = Studio(chosen.folder, wanted_seeds=chosen.seeds)
+    studio = Studio(chosen.folder, wanted_seeds=chosen.seeds, noise_of=chosen.noise_of)
     over_time(studio, "ackley")
     found_the_hole(studio)
     drops(studio)

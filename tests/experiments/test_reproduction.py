@@ -138,7 +138,7 @@ def test_the_films_move(everything, name):
 def test_the_table_is_the_runs(everything):
     """One cell by hand: two runs, made here again."""
     runs = pd.read_csv(everything.out / "tables" / "runs.csv")
-    assert len(runs) == 7 * len(everything.problems) * 2
+    assert len(runs) == 8 * len(everything.problems) * 2
     regrets = [eb.experiments.run("shekel", "w-dbo", seed, everything.protocol).average_regret for seed in (0, 1)]
     long = pd.read_csv(everything.out / "tables" / "regret.csv").set_index(["problem", "algorithm"])
     cell = long.loc["shekel", "w-dbo"]
@@ -152,9 +152,9 @@ def test_the_table_is_the_runs(everything):
 
 def test_the_table_has_ours_behind_the_line(everything):
     latex = everything.table("regret.tex")
-    assert latex.startswith(r"\begin{tabular}{lrrrrrr|r}")
+    assert latex.startswith(r"\begin{tabular}{lrrrrrr|rr}")
     header = latex.splitlines()[2]
-    assert [name.strip(" \\") for name in header.split("&")] == ["benchmark", *paper.ALGORITHMS, "w-dbo-exact"]
+    assert [name.strip(" \\") for name in header.split("&")] == ["benchmark", *paper.ALGORITHMS, "w-dbo-exact", "tide"]
     assert latex.count(r"\midrule") == 3  # header, real-world ones, averages
     assert latex.count(r"\textbf{") == len(everything.problems) + 1  # one in each row
 
@@ -174,7 +174,7 @@ def test_a_second_call_makes_no_run_again(everything):
     out = everything.out
     done = CliRunner().invoke(ebbtide, ["reproduce", "table", "--quick", "--out", str(out)])
     assert done.exit_code == 0, done.output
-    assert f"0 of 0 runs done, {14 * len(everything.problems)} stored" in done.stderr
+    assert f"0 of 0 runs done, {16 * len(everything.problems)} stored" in done.stderr
     assert (out / "report-table.html").exists()  # beside the one with everything
     assert '<section id="curves">' in everything.report
 

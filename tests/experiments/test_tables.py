@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import t as student
 
 from ebbtide.experiments import paper, statistics, tables
 
@@ -86,3 +87,13 @@ def test_names_cannot_break_a_page_or_a_document():
 )
 def test_short_numbers(value, text):
     assert tables.short(value) == text
+
+
+def test_ratios_are_paired_by_problem_and_seed():
+    runs = summary({("p", "b"): [2.0, 1.0], ("p", "a"): [1.0, 2.0], ("q", "a"): [30.0, 50.0], ("q", "b"): [60.0, 50.0]})
+    logs = statistics.relative(runs, to="a")["b"]
+    assert np.exp(logs).to_dict() == pytest.approx({("p", 0): 2.0, ("p", 1): 0.5, ("q", 0): 2.0, ("q", 1): 1.0})
+    mean, low, high = statistics.geometric(logs)
+    assert mean == pytest.approx(2.0**0.25)
+    interval = student.interval(0.95, 3, loc=logs.mean(), scale=logs.sem())
+    assert (low, high) == pytest.approx(tuple(np.exp(interval)))

@@ -57,6 +57,20 @@ def normalised(means: pd.DataFrame, among: Sequence[str] | None = None) -> pd.Da
     return means.sub(low, axis=0).div((high - low).where(high > low, 1.0), axis=0)
 
 
+def relative(summary: pd.DataFrame, to: str, measure: str = "average_regret") -> pd.DataFrame:
+    """Logarithms of a measure relative to that of one algorithm, on the same problem and under the same seed."""
+    wide = summary.pivot(index=["problem", "seed"], columns="algorithm", values=measure)
+    logs: pd.DataFrame = np.log(wide.div(wide[to], axis=0))
+    return logs
+
+
+def geometric(logs: "pd.Series[float]") -> tuple[float, float, float]:
+    """The geometric mean of ratios, from their logarithms, and the ends of its confidence interval (Student's t)."""
+    half = float(logs.sem()) * student.ppf(0.5 + 0.5 * CONFIDENCE, max(len(logs) - 1, 1))
+    mean, low, high = np.exp([logs.mean(), logs.mean() - half, logs.mean() + half]).tolist()
+    return mean, low, high
+
+
 @dataclass(frozen=True)
 class Curve:
     """A quantity over time: mean over the seeds and standard error, at the same moments."""

@@ -8,7 +8,7 @@ from ebbtide.experiments import paper, statistics
 from ebbtide.experiments.campaign import Job, grid
 from ebbtide.experiments.figures import comparison
 from ebbtide.experiments.reproduction.studio import Section, Studio
-from ebbtide.experiments.reproduction.table import OURS
+from ebbtide.experiments.reproduction.table import EXACT
 from ebbtide.experiments.tables import regret_table
 from ebbtide.gp.kernels import SquaredExponential
 
@@ -25,7 +25,7 @@ def jobs(studio: Studio) -> list[Job]:
         for problem in PROBLEMS
         for job in grid(
             [problem],
-            {name: _anisotropic(name, benchmarks.get(problem).dim) for name in (*paper.ALGORITHMS, OURS)},
+            {name: _anisotropic(name, benchmarks.get(problem).dim) for name in (*paper.ALGORITHMS, EXACT)},
             studio.seeds,
             studio.protocol,
         )

@@ -42,7 +42,7 @@ class Studio:
     out: Path
     quick: bool = False
     wanted_seeds: int | None = None
-    also: Mapping[str, str | Algorithm] = field(default_factory=dict)  # in the table and the curves, after the seven
+    also: Mapping[str, str | Algorithm] = field(default_factory=dict)  # in the table and the curves, after the others
     noise_of: NoiseOf = "variance"
     scheduler: str | None = None
     watch: Callable[[str, Tally], object] = lambda what, tally: None
