@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from measured_tables import average, averages, data, error, mean, means, overall, regret, speed_ratios
+from measured_tables import average, averages, data, error, mean, means, overall, regret
 
 from ebbtide import benchmarks
 from ebbtide.experiments import paper, statistics
@@ -247,24 +247,14 @@ def approximation() -> None:
 
 
 def what_speed_buys() -> None:
-    quote = on("docs/results.md", "speed", "table")
-    ratios = speed_ratios()
-    often, kept = ([word(float(end)) for end in ends(ratios[column], ".0f")] for column in ("queries", "size"))
-    lost = ends(ratios["average_regret"])
-    quote("{} to {} times as many queries, {} to {} times the regret", often[0].capitalize(), often[1], *lost)
-    theirs = paper.AVERAGE_REGRET["w-dbo"]
-    below = data("speed").set_index("problem")["average_regret"] < theirs.reindex(data("speed")["problem"])
-    quote("below the paper's on {} of the six", word(below.sum()))
-    quote("sampled {} to {} times as often, W-DBO remembers {} to {} times", *often, *kept)
-    on("docs/limitations.md", "speed")("Sample {} to {} times as often, and {} to {} times", *often, *kept)
-    on("docs/paper.md", "speed")("{} to {} times the sampling frequency has {} to {} times the regret", *often, *lost)
-    seconds = ends(data("speed")["response_s"], ".1f")
-    on("docs/paper.md", "speed")(
-        "W-DBO keeps {} to {} observations on average and a query takes {} to {} s",
-        *ends(data("speed")["size"], ",.0f"),
-        *seconds,
-    )
-    quote("at {} to {} s per query", *seconds)
+    runs = data("own-pace").set_index(["engine", "benchmark"])
+    now, before = runs.loc["now"], runs.loc["before"]
+    often = [word(float(end)) for end in ends(now["queries"] / before["queries"], ".0f")]
+    lost = ends(now["average_regret"] / before["average_regret"])
+    quote = on("docs/paper.md", "own-pace")
+    quote("{} to {} times the sampling frequency has {} to {} times the regret", *often, *lost)
+    kept, response = f"{now['median_n'].median():.0f}", ends(now["mean_response_ms"], ".0f")
+    quote("keeps the {} observations that `max_active` allows, and a query takes {} to {} ms", kept, *response)
 
 
 def variants() -> None:

@@ -271,26 +271,6 @@ def exact() -> Rows:
     return [[name, *(f"{line[problem]:.2f}" for problem in benchmarks.PAPER)] for name, line in lines.items()]
 
 
-def speed() -> Rows:
-    return [
-        [
-            *(line.problem, f"{line.queries:,.0f}", f"{line.size:.0f}", f"{line.response_s:.2f}"),
-            *(f"{line.average_regret:.3g}", f"{line.time_weighted_regret:.3g}"),
-            *(short(means(measure).at[line.problem, "w-dbo"]) for measure in ("queries", "average_regret")),
-            f"{paper.AVERAGE_REGRET.at[line.problem, 'w-dbo']:g}",
-        ]
-        for line in data("speed").itertuples()
-    ]
-
-
-def speed_ratios() -> pd.DataFrame:
-    """W-DBO at its own speed, relative to W-DBO under the modelled one."""
-    columns = ["queries", "average_regret", "size"]
-    modelled = pd.DataFrame({column: means(column)["w-dbo"] for column in columns})
-    own = data("speed").set_index("problem")[columns]
-    return own / modelled.reindex(own.index)
-
-
 def spread(line: pd.Series) -> str:
     return f"{short(line['mean'])} ± {short(line['error'])}"
 
@@ -439,7 +419,6 @@ TABLES = {
     "sensitivity": regrets("sensitivity"),
     "ard": regrets("ard"),
     "exact": Table(("table",), exact),
-    "speed": Table(("speed", "table"), speed),
     "variants": Table(("variants",), variants),
     "field": Table(("field",), field),
     "inference": Table(("inference",), inference),

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from helpers.contenders import Deadly, broken
+from helpers.contenders import Deadly, Revealing, broken
 from helpers.pace import FEW_QUERIES
 
 import ebbtide as eb
@@ -201,6 +201,14 @@ def test_a_failing_run_is_reported_and_stops_nobody(tmp_path, cluster):
     assert "ZeroDivisionError: this acquisition never works" in campaign.failures[0].traceback
     assert "in __call__" in campaign.failures[0].traceback
     assert list(campaign.summary["algorithm"]) == ["w-dbo", "w-dbo"]
+
+
+@pytest.mark.slow
+def test_workers_of_its_own_keep_the_memory_that_they_free(tmp_path):
+    """A quarter of a run's time would be page faults."""
+    revealing = eb.Algorithm(acquisition=Revealing(variable="MALLOC_TRIM_THRESHOLD_"))
+    (failure,) = conduct([Job("ackley", "revealing", revealing, 0, SHORT)], Store(tmp_path)).failures
+    assert "the variable is None" in failure.traceback
 
 
 @pytest.mark.very_slow

@@ -37,6 +37,16 @@ class Deadly(eb.UCB):
 
 
 @dataclass(frozen=True)
+class Revealing(eb.UCB):
+    """Fails, and says what a variable of its process's environment is."""
+
+    variable: str = ""
+
+    def __call__(self, mean: Array, std: Array, context: Context) -> tuple[Array, Array, Array]:
+        raise LookupError(f"the variable is {os.environ.get(self.variable)}")
+
+
+@dataclass(frozen=True)
 class Held(eb.UCB):
     """Says so in a file and waits, while the folder of its process has a file `hold`; then it is UCB."""
 
