@@ -5,7 +5,7 @@
 
 Only `ask` changes the model. `recommend`, `predict`, `relevance` and `hyperparameters` are pure reads: they
 condition on everything told, with the hyperparameters fitted last, and change nothing. The engine does the
-computing. An ask or a tell is first recorded in the log (a file, with `storage=`) and then passed to the engine,
+computing. An ask or a tell is first recorded in the log (a database, with `storage=`) and then passed to the engine,
 which therefore never knows anything that is not recorded.
 """
 
@@ -326,8 +326,8 @@ class Optimizer(StudyReads, Asking):
         """When each active observation is expected to be removed, if nothing is measured meanwhile.
 
         Times by the clock, in the dataset's order; infinite if it stays for longer than one l_T. None if the algorithm
-        does not remove observations by a budget that grows with time, or if its kernel in time is no Matérn (or has
-        cycles), or if there is a context.
+        does not remove observations by a budget that grows with time; with `method="exact"`, also if the kernel in
+        time is no Matérn or has cycles, or if there is a context.
         """
         self._catch_up()
         return self._engine.departures(self._read_clock())

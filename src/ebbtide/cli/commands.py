@@ -337,7 +337,7 @@ def recommend(storage: str, name: str, context: str | None, current: str | None,
 
 
 @ebbtide.command(short_help="Set aside what is dated in the future.")
-@STORAGE
+@storage_option("Database of the study: sqlite:///FILE or postgresql://USER@HOST/DATABASE. A service may be using it.")
 @NAME
 def forget_future(storage: str, name: str) -> None:
     """Set aside the observations of a study that are dated after now: the way back after this machine's clock was

@@ -102,7 +102,8 @@ def _saying_what_was_filled() -> Iterator[None]:
 def forget_future(storage: str, name: str) -> None:
     if is_service(storage):
         raise ConfigurationError(
-            f"--storage {storage}: give the database's file, on the machine of the service, which may go on serving"
+            f"--storage {storage}: give the database itself, sqlite:///FILE or postgresql://USER@HOST/DATABASE; "
+            "the service may go on serving"
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ClockWarning)  # that time was recorded wrongly is why this was called

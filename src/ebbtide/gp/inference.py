@@ -27,7 +27,7 @@ from ebbtide.guards import Guard
 TOLERANCE = 0.05  # nats of log posterior that a further step must promise
 WORTH = 0.1  # nats per hyperparameter that a refit must promise: see `is_worth_a_refit`
 NOTABLE = 0.1  # how much (log) it must change one of them
-WARM_STEPS = 4  # per ask: with one new observation the fit need not converge at once
+WARM_STEPS = 4  # per refit: with one new observation the fit need not converge at once
 SEARCH_STEPS = 25
 SEARCH_ROWS = 128  # a search from scratch uses at most this many rows
 SLACK = 0.02  # how far (log) hyperparameters that are held may be outside of limits that move a little at every ask

@@ -6,7 +6,7 @@
 
 Trials are never deleted. Each ask leaves a note on its trial, in Optuna's own storage: the parameters that it proposed,
 the trials that it forgot, and the state from which the next ask starts. So after a restart a study continues from its
-last note and the trials since then, several processes share one active set, and nothing is replayed.
+last note and the trials since then, several processes share one active set, and no fit is repeated.
 """
 
 import hashlib

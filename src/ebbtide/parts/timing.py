@@ -63,9 +63,9 @@ class Immediate:
 class WithinHorizon:
     """ABO (Nyikosa, Osborne and Roberts, 2018): find the best time up to a fraction of l_T ahead, and wait for it.
 
-    This starts once l_T has settled: from the fifth fit on, when it has changed by less than a tenth per fit,
-    |l_T(k) − l_T(k−4)|/4 < 0.1·l_T(k), three times in a row. Before that, queries are made at once. An ask without new
-    observations does not count as a fit.
+    This starts once l_T has settled: from the fifth ask with new observations on, when it has changed by less than a
+    tenth per ask, |l_T(k) − l_T(k−4)|/4 < 0.1·l_T(k), three times in a row. Before that, queries are made at once. An
+    ask that holds its hyperparameters counts, too, with the l_T that it holds.
     """
 
     fraction: float = 1.0 / 3.0

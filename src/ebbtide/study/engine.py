@@ -2,8 +2,9 @@
 
     ask:  fit → staleness policy → condition → acquisition          (a `Step`, which the optimizer then records)
 
-A step is a function of the definition, the state, the active set and the time: it changes nothing, reads no clock and
-touches no disk. So it can also be computed in another process, as the service does.
+A step is a function of what is recorded (the definition, the state, the active set, the turns since the model's
+anchor, what siblings are like), of the context and of the time: it changes nothing, reads no clock and touches no
+disk. So it can also be computed in another process, as the service does.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Everything ever asked and told: in memory here, in a file with `storage=` (ebbtide.study.storage).
+"""Everything ever asked and told: in memory here, in a database with `storage=` (ebbtide.study.storage).
 
 An optimizer writes to its log first and changes itself afterwards, so that it never knows more than what is
 recorded. Other processes may write to the same log: `updates` returns what they recorded.
