@@ -242,7 +242,7 @@ def test_every_command_that_is_shown_is_one(page, command, tmp_path, monkeypatch
     for name in ("space.toml", "tuner.db"):
         (tmp_path / name).touch()
     (tmp_path / "frames").mkdir()
-    (tmp_path / "frames" / "temperature_w-dbo_seed0.parquet").touch()
+    (tmp_path / "frames" / "temperature_tide_seed0.parquet").touch()
     words = shlex.split(re.sub(r"^[A-Z_]+=\$\(.*?\) ", "", command), comments=True)
     if words[0] == "ebbtide":
         depth = 2 if words[1] in ebbtide.commands and isinstance(ebbtide.commands[words[1]], click.Group) else 1
