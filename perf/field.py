@@ -10,6 +10,7 @@ import argparse
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from record import add_option
 import ebbtide as eb
 from ebbtide.experiments import Protocol
 from ebbtide.experiments.campaign import grid
+from ebbtide.experiments.protocol import NoiseOf
 
 
 def speed(summary: pd.DataFrame) -> str:
@@ -47,14 +49,14 @@ def main() -> None:
     parser.add_argument("--benchmarks", nargs="*", default=list(eb.benchmarks.PAPER))
     parser.add_argument("--algorithms", nargs="*", default=eb.algorithms.names())
     parser.add_argument("--compute", default="modelled:botorch")
+    parser.add_argument("--noise-of", choices=get_args(NoiseOf), default="deviation")
     parser.add_argument("--runs", type=Path, help="keep the runs here; another call goes on with them")
     add_option(parser)
     chosen = parser.parse_args()
-    summary = made(
-        grid(chosen.benchmarks, chosen.algorithms, chosen.seeds, Protocol(compute=chosen.compute)), chosen.runs
-    )
+    protocol = Protocol(compute=chosen.compute, noise_of=chosen.noise_of)
+    summary = made(grid(chosen.benchmarks, chosen.algorithms, chosen.seeds, protocol), chosen.runs)
     parts = [
-        f"{chosen.seeds} seeds, {chosen.compute}\n",
+        f"{chosen.seeds} seeds, {protocol.terms}\n",
         "### Average regret ± standard error\n\n" + regrets(summary),
         "### Time-weighted regret ± standard error\n\n" + regrets(summary, "time_weighted_regret"),
         "### Active observations (mean over the queries)\n\n" + plain(summary, "size"),
