@@ -27,7 +27,7 @@ from ebbtide.gp.linalg import one_blas_thread
 
 INTERVAL = 3.0  # between two observations
 SETTLING = 10  # steps that do not count
-BLOCKS, SMALL = 8, 60  # of steps at n = 30, in turn with those of another checkout
+BLOCKS, SMALL = 20, 60  # of steps at n = 30, in turn with those of another checkout
 SPACE = {f"x{k}": eb.Float(0.0, 1.0) for k in range(3)}
 
 

@@ -99,9 +99,9 @@ def test_a_stale_number_is_found_and_put_right(tmp_path, monkeypatch):
 
 def test_the_table_is_complete():
     table = measured_tables.data("table")
-    assert len(table) == 840
+    assert len(table) == 960
     assert sorted(set(table["problem"])) == sorted(eb.benchmarks.PAPER)
-    assert sorted(set(table["algorithm"])) == sorted([*paper.ALGORITHMS, "w-dbo-exact"])
+    assert sorted(set(table["algorithm"])) == sorted([*paper.ALGORITHMS, "w-dbo-exact", "tide"])
     assert set(table["seed"]) == set(range(10))
     assert not table.duplicated(["problem", "algorithm", "seed"]).any()
 

@@ -111,7 +111,7 @@ def weak_prior(
     The prior errs on the side of exploring. When there are few observations, a short l_S is preferred to noise, because
     a model that believes in noise on a flat function never looks elsewhere; and both are preferred to a short l_T,
     which makes W-DBO forget. Data that carries no information about l_T (noise on a flat function) leaves it typical:
-    a model that took the function for static would not notice when it starts to drift (docs/results.md, "Ackley").
+    a model that took the function for static would not notice when it starts to drift (docs/results.md).
     A context is taken to matter little, and a cycle to explain little, until the data says otherwise.
     """
     root = np.sqrt(dim)
