@@ -203,7 +203,7 @@ def test_a_failing_run_is_reported_and_stops_nobody(tmp_path, cluster):
     assert list(campaign.summary["algorithm"]) == ["w-dbo", "w-dbo"]
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_workers_of_its_own_keep_the_memory_that_they_free(tmp_path):
     """A quarter of a run's time would be page faults."""
     revealing = eb.Algorithm(acquisition=Revealing(variable="MALLOC_TRIM_THRESHOLD_"))

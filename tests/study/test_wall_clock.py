@@ -226,6 +226,6 @@ def test_a_study_that_is_an_hour_ahead_is_followed_and_can_be_set_right(tmp_path
 
 def test_only_the_file_of_a_study_by_the_systems_clock_can_be_set_right(tmp_path):
     arguments = ["forget-future", "--storage", "http://127.0.0.1:1", "--name", "edge"]
-    assert "give the database's file" in CliRunner().invoke(ebbtide, arguments).output
+    assert "give the database itself" in CliRunner().invoke(ebbtide, arguments).output
     with pytest.raises(eb.ConfigurationError, match="your own clock"):
         eb.Optimizer(TINY, clock=eb.ManualClock()).forget_future()
