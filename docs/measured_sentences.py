@@ -117,12 +117,7 @@ def service() -> None:
     quote("All {} tells", f"{tell['number']:,.0f}")
     slow, beside = (row("load-1s", request=request)["p99_ms"] for request in ("tell", "commit, during the load"))
     on(page, "load-1s")("of 1 s: {} ms, {} times", f"{slow:.1f}", f"{slow / beside:.1f}")
-    on("docs/guide/long-runs.md", "soak-outside-9")("[in {} tells]", f"{data('soak-outside-9')['told'].max():,}")
-    asked = data("soak-outside-0").iloc[-1]
-    on(page, "soak-outside-0")("ended after {})", f"{asked['told']:,.0f}")
-    on(page, "soak-outside-0")(
-        "the server stayed at {} MB and its workers at {} MB", f"{asked['server_mb']:.0f}", f"{asked['workers_mb']:.0f}"
-    )
+    on("docs/guide/long-runs.md", "soak-outside-0")("[in {} tells]", f"{data('soak-outside-0')['told'].max():,}")
     smooth = row("dashboard-smoothness")
     quote = on("docs/dashboard.md", "dashboard-smoothness")
     quote("{} tells per second", f"{smooth['tells_per_second']:.0f}")

@@ -407,7 +407,7 @@ TABLES = {
     "arenas-regrets": arenas(measured_arenas.regrets_rows, measured_arenas.regrets_header),
     "arenas-grid": arenas(measured_arenas.grid_rows, measured_arenas.grid_header),
     "pace-botorch": each("pace-botorch", "{}", "{:.2f}", "{:.2f}"),
-    "soak": each("soak-outside-9", "{:,}", "{:.1f}", "{:.0f}", "{:.0f}", "{}", "{:.1f}", "{:.1f}", "{:.1f}", "{:.1f}"),
+    "soak": each("soak-outside-0", "{:,}", "{:.1f}", "{:.0f}", "{:.0f}", "{}", "{:.1f}", "{:.1f}", "{:.1f}", "{:.1f}"),
     "dashboard-opening": each("dashboard-opening", "{}", "{:.2f}", "{:.2f}"),
     "dashboard-tells": each("dashboard-tells", "{}", "{:,}", "{:.1f}", "{:.1f}", "{:.1f}"),
     "botorch-loop": Table(("botorch-loop",), botorch_loop),
