@@ -9,62 +9,29 @@ from statistics import median
 
 import numpy as np
 
-from ebbtide.errors import ClockWarning, ConfigurationError, EbbtideWarning, NumericalError
+from ebbtide.errors import ClockWarning, ConfigurationError
 from ebbtide.gp.arrays import Array, Rows
-from ebbtide.gp.hyperparameters import Hyperparameters
 from ebbtide.gp.incremental import Incremental
-from ebbtide.gp.inference import MIN_ROWS, SEARCH_ROWS, Fit, Standing, fit, held_guards, reconsidered
-from ebbtide.gp.mean import mean_by, weighted_mean
-from ebbtide.gp.posterior import Interval, Moment, Posterior, condition
-from ebbtide.gp.priors import Prior
-from ebbtide.gp.standardization import Standardization, chosen_power, is_positive
+from ebbtide.gp.posterior import Interval, Moment, Posterior
 from ebbtide.parts.maximization import RECENT, maximize, maximize_over
 from ebbtide.parts.outlook import Outlook
 from ebbtide.parts.staleness import Account, Verdict, View, WassersteinBudget, agreed
 from ebbtide.parts.timing import Occasion
 from ebbtide.records import Kind
-from ebbtide.study.active import Dataset
 from ebbtide.study.believed import believing_pending
 from ebbtide.study.course import Turn
-from ebbtide.study.expected import Expected
-from ebbtide.study.family import Family
-from ebbtide.study.knowledge import Knowledge
-from ebbtide.study.outcomes import Outcome, Outcomes, feasibility, level, safest
+from ebbtide.study.model_fit import Modelling
+from ebbtide.study.outcomes import feasibility, level, safest
 from ebbtide.study.prospects import outlook
 from ebbtide.study.recommending import recommended
-from ebbtide.study.schedule import is_looking, is_searching, is_too_old
 from ebbtide.study.step import Step, checked_memory, checked_verdict
-from ebbtide.study.warm import Anchor, Warm, caught_up
 
 WAITING = 30  # observations after which an outlier that nothing has confirmed is removed
 PATIENCE = 10  # observations made after a clock went back, before those from its future are dropped
 
 
-class ModelStep:
-    """One ask of the model, computed from what is known, at the time `now`.
-
-    `warm` is a model of some earlier ask, if there is one; afterwards it is that of this ask, for the next one.
-    """
-
-    def __init__(
-        self,
-        known: Knowledge,
-        now: float,
-        until: float,
-        context: Array | None = None,
-        warm: Warm | None = None,
-        family: Family | None = None,
-    ) -> None:
-        self.known, self.now, self.until, self.context, self.warm = known, now, until, context, warm
-        self.expected = Expected(known, family)
-        self.space, self.algorithm = known.space, known.algorithm
-        self.state, self.active = known.state, known.active
-        self.rng, self.step = np.random.default_rng([known.seed, known.state.asks]), Step(modelled=True)
-        self.constrained, self.outcomes = Outcomes(known), list[Outcome]()
-        self.carried: Incremental | None = None  # the model of the ask before, if it still fits
-        self.standing: Standing | None = None  # the same, if it does not: a refit starts there,
-        self.fresh: Array | None = None  # and where a search from scratch has led
-        self.unfit: Mapping[str, Array | None] | None = None  # of the values under a constraint
+class ModelStep(Modelling):
+    """One ask of the model, computed from what is known, at the time `now`."""
 
     def compute(self, kind: Kind = "explore") -> Step:
         """Fit, forget, condition, acquire."""
@@ -90,169 +57,6 @@ class ModelStep:
         old = aside[self.active.told - self.active.lines[aside] > WAITING]
         self.step.remove(old, [None if self.algorithm.temporal is None else 0.0] * len(old))
         return rows[~outlying]
-
-    def _fit(self, rows: Rows) -> tuple[Rows, Posterior]:
-        """Fit the hyperparameters to the active observations (line 8): maximum likelihood or maximum a posteriori.
-
-        Returns the rows in the order in which the posterior has them.
-        """
-        if len(rows) < MIN_ROWS:
-            return rows, self._unfitted(rows)
-        standardization = self._standardization(self.active.dataset.y[rows])
-        if standardization.power == self.state.standardization.power:
-            held = self._held(rows, standardization)
-            if held is not None:
-                return held
-        return rows, self._refit(rows, standardization)
-
-    def _held(self, rows: Rows, standardization: Standardization) -> tuple[Rows, Posterior] | None:
-        """The model of the ask before, with what was told since, if it still fits; otherwise a refit starts there."""
-        warm = self._warm_model(rows)
-        if warm is None:
-            return None
-        in_model = warm.rows(self.known)
-        posterior = self._conditioned(warm.model, in_model, standardization)
-        self.standing, prior = Standing(warm.model, self.step.z, posterior.alpha), self._prior
-        self.fresh, fits = self._still_fits(self.standing, prior)
-        self.outcomes = self.constrained.carried(warm)
-        self.unfit = self.constrained.unfit(self.outcomes, self.rng)
-        if not fits or self.unfit:
-            return None
-        self.carried = warm.model
-        self.step.hyper, self.step.anchor = warm.held[None], self.state.anchor
-        self.step.guards += held_guards(self.known.families, warm.model.theta, prior)
-        return in_model, posterior
-
-    def _unfitted(self, rows: Rows) -> Posterior:
-        """After a reset, keep the hyperparameters fitted last, and the scale that they were fitted on."""
-        self.warm = None
-        data, moments, held = self.active.dataset.take(rows), self.known.axis.rows(rows), self.state.hyper
-        kept = held is not None and self.state.standardization.suits(data.y)
-        own = self.expected.standardization(data.y) or self._standardization(data.y)
-        unit = self.state.standardization if kept else own
-        self._standardize(data.y, unit)
-        start = self.expected.hyperparameters(unit) if held is None else held
-        kernel = start.kernel(*self.known.families)
-        self.outcomes = self.constrained.fitted(rows, None, self.rng, Anchor())
-        return condition(kernel, start.noise, self.known.inputs(data), moments, self.step.z)
-
-    def _warm_model(self, rows: Rows) -> Warm | None:
-        """The model of the ask before with what was told since; None if it is not that of these rows."""
-        if self.state.anchor is None or self.step.rows:
-            return None
-        warm = caught_up(self.known, self.warm)
-        if warm is None:
-            return None
-        try:
-            warm.come(self.known, self.active.told)
-        except NumericalError:
-            self.step.guards += ("drift",)
-            return None
-        if not warm.is_accurate:
-            self.step.guards += ("drift",)
-            return None
-        self.warm = warm
-        labels = np.sort(warm.model.labels)
-        return warm if len(labels) == len(rows) and (labels == self.active.lines[rows]).all() else None
-
-    def _conditioned(self, model: Incremental, rows: Rows, standardization: Standardization) -> Posterior:
-        """The posterior of a model that holds its hyperparameters."""
-        y = self.active.dataset.y[rows]
-        if self.algorithm.mean == "weighted":
-            z, expected = standardization.apply(y), self.expected.mean(standardization)
-            standardization = standardization.around(mean_by(model.P.sum(axis=0), z, expected))
-        self._standardize(y, standardization)
-        return model.posterior(self.step.z)
-
-    def _still_fits(self, standing: Standing, prior: Prior) -> tuple[Array | None, bool]:
-        """What a search has found, if it was due and worth it; and whether the hyperparameters of a model still fit."""
-        searching, model = is_searching(self.known), standing.model
-        if is_too_old(self.known):
-            return None, False
-        if searching and len(model) <= SEARCH_ROWS and self.algorithm.transform == "auto":
-            y = self.active.dataset.y[np.searchsorted(self.active.lines, model.labels)]
-            power = self.state.standardization.power
-            if is_positive(y) and chosen_power(model.P, y, power) != power:
-                return None, False
-        looking = is_looking(self.known)
-        return reconsidered(standing, self.known.hyper, prior, self.rng, looking=looking, searching=searching)
-
-    def _refit(self, rows: Rows, standardization: Standardization) -> Posterior:
-        """Fit the hyperparameters, from where they are `standing`, and make the models afresh. Of the values under a
-        constraint, those that are `unfit` are fitted; None means that no model was kept.
-        """
-        data, moments = self.active.dataset.take(rows), self.known.axis.rows(rows)
-        held = self.state.hyper
-        start = self.expected.hyperparameters(standardization) if held is None else held
-        search = held is None or (is_searching(self.known) and self.fresh is None)
-        search |= standardization.power != self.state.standardization.power
-        fitted = self._fitted(start, data, moments, standardization, search=search, fresh=self.fresh)
-        self.standing = self.warm = None  # frees the memory of the old model before the new one is made
-        if (search or self.fresh is not None) and self.algorithm.transform == "auto" and is_positive(data.y):
-            power = chosen_power(fitted.posterior.P, data.y, standardization.power)
-            if power != standardization.power:
-                changed = Standardization.of(data.y, power)
-                fitted = self._fitted(fitted.hyper, data, moments, changed, search=True)
-        self.step.hyper = fitted.hyper
-        self.step.guards += fitted.guards
-        anchor = Anchor()
-        self.outcomes = self.constrained.fitted(rows, self.unfit, self.rng, anchor)
-        self._anchor(rows, fitted, anchor)
-        return fitted.posterior if self.carried is None else self.carried.posterior(self.step.z)
-
-    def _anchor(self, rows: Rows, fitted: Fit, anchor: Anchor) -> None:
-        """Keep the models for later asks, if they are of all active rows, needed no jitter and are not too large."""
-        if fitted.evaluation is None or len(rows) < len(self.active) or self.step.rows:
-            return
-        anchor.add(None, fitted.evaluation, self.active.lines[rows])
-        if anchor.is_sound:
-            self.step.anchor = self.state.asks
-            self.warm = anchor.warm(self.known)
-            self.carried = self.warm.model
-            self.outcomes = [replace(outcome, carried=self.warm.models.get(outcome.name)) for outcome in self.outcomes]
-
-    def _fitted(
-        self,
-        start: Hyperparameters,
-        data: Dataset,
-        moments: Array,
-        standardization: Standardization,
-        *,
-        search: bool,
-        fresh: Array | None = None,
-    ) -> Fit:
-        families, X, standing = self.known.families, self.known.inputs(data), self.standing
-        if standing is not None and self.step.standardization is not None:
-            standardization = self.step.standardization  # the mean is known already
-        elif self.algorithm.mean == "weighted":
-            z = standardization.apply(data.y)
-            mean = self.expected.mean(standardization)
-            center = weighted_mean(start.kernel(*families), start.noise, X, moments, z, mean)
-            standardization = standardization.around(center)
-        self._standardize(data.y, standardization)
-        values, prior = (X, moments, self.step.z), self._prior
-        return fit(families, start, values, prior, search=search, rng=self.rng, fresh=fresh, standing=standing)
-
-    @property
-    def _prior(self) -> Prior:
-        return self.expected.prior(self.step.standardization or self.state.standardization)
-
-    def _standardize(self, y: Array, standardization: Standardization) -> None:
-        self.step.standardization = standardization
-        self.step.z = self.known.sign * standardization.apply(y)
-
-    def _standardization(self, y: Array) -> Standardization:
-        """Of these values, transformed as the algorithm says or as last chosen, if all of them are positive."""
-        standardization = Standardization.of(y, self.expected.power)
-        was_log = self.state.hyper is None or self.state.standardization.power == 0.0
-        if self.algorithm.transform == "log" and standardization.power != 0.0 and len(y) >= MIN_ROWS and was_log:
-            warnings.warn(
-                f'transform="log" needs positive values, but {float(y.min())!r} was told: values are modelled as they '
-                "are while it is active",
-                EbbtideWarning,
-                stacklevel=8,
-            )
-        return standardization
 
     def _forget(self, rows: Rows, posterior: Posterior) -> tuple[Rows, Posterior]:
         """Remove what the staleness policy selects (lines 9-20 and 24)."""
