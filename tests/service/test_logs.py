@@ -226,6 +226,7 @@ def test_the_service_says_at_its_start_what_it_serves_and_how_much_it_accepts(se
 
 
 def test_the_access_log_has_a_line_for_every_request(server):
+    assert server.alive()  # after this, nothing of the tests before is still to be logged
     mark = len(server.log)
     assert server.call("GET", "/studies/edge?x=1").status == 200
     ((level, said),) = server.lines(mark)
