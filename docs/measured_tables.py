@@ -1,6 +1,6 @@
 """The tables of the pages, each made from files of docs/data. `measured.py` holds the pages to them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -353,16 +353,24 @@ def siblings(odd: bool) -> Callable[[], Rows]:
     return rows
 
 
-def sparse(ending: str) -> Callable[[], Rows]:
-    """A line for each number of parameters and of queries per l_T; tide with its 95 % interval."""
+OTHERS = ("sparse-0.15-0.1", "sparse-0.5-0.5")  # other processes than the usual one
+
+
+def sparse(ending: str, files: Sequence[str] = ("sparse",), what: Sequence[str] = ("dim",)) -> Callable[[], Rows]:
+    """A line for each number of parameters, or `what` differs otherwise, and of queries per l_T; tide with its 95 %
+    interval.
+    """
+    cases = [*what, "queries"]
     columns = [f"{name}{ending}" for name in ("sliding-window", "w-dbo", "tide", "limit")]
 
     def rows() -> Rows:
-        known = data("sparse").set_index(["dim", "queries", "contender"]).sort_index()
-        cases = data("sparse")[["dim", "queries"]].drop_duplicates().itertuples(index=False)
+        return [row for file in files for row in of(data(file))]
+
+    def of(lines: pd.DataFrame) -> Rows:
+        known = lines.set_index([*cases, "contender"]).sort_index()
         return [
-            [str(dim), str(queries), *(cell(known.loc[(dim, queries, name)]) for name in ["hold the start", *columns])]
-            for dim, queries in cases
+            [*map(str, case), *(cell(known.loc[(*case, name)]) for name in ["hold the start", *columns])]
+            for case in lines[cases].drop_duplicates().itertuples(index=False)
         ]
 
     def cell(line: pd.Series) -> str:
@@ -433,6 +441,7 @@ TABLES = {
     "siblings-odd": Table(("siblings",), siblings(odd=True)),
     "sparse": Table(("sparse",), sparse("")),
     "sparse-start": Table(("sparse",), sparse(" + start")),
+    "sparse-others": Table(OTHERS, sparse(" + start", OTHERS, ("lengthscale", "noise"))),
     **{
         f"world-{figure}": world(figure)
         for figure in ("context", "irrelevant", "cycle", "no-cycle", "violations", "limits")

@@ -1,6 +1,7 @@
 """How often must one ask? Regret with few queries per l_T, relative to the best static setting in hindsight.
 
     make perf-sparse           (or: python perf/sparse.py --dims 2 --queries 5 20 --seeds 4 --runs out/sparse.csv)
+    python perf/sparse.py --dims 2 --lengthscale 0.5 --noise 0.5          # draws from another process
 
 The objectives are draws from a Gaussian process (draws.py). Each query is in force until the next one. Below 1, a
 contender is better than any setting that is left alone; the best of these is known only afterwards.
@@ -36,6 +37,7 @@ from ebbtide.space import Space
 
 HOLD, LIMIT, START = "hold the start", "limit √β = ", " + start"
 ROOTS = (0.25, 0.5, 1.0, 1.5, 2.0)  # √β
+LENGTHSCALE, NOISE = 0.25, 0.2  # of the usual process: l_S, and the deviation of the noise, relative to the signal's
 REMEMBERED = 2.5  # l_T, after which the limit's model forgets: the correlation is 7 %
 WHERE = ["dim", "lengthscale", "noise", "timescales", "queries", "contender"]
 KEYS = [*WHERE, "seed"]
@@ -194,8 +196,8 @@ def main() -> None:
     parser.add_argument("--queries", type=int, nargs="*", default=[5, 10, 20, 50, 150], help="per l_T")
     parser.add_argument("--algorithms", nargs="*", default=["w-dbo", "tide", "sliding-window"])
     parser.add_argument("--roots", type=float, nargs="*", default=ROOTS, help="√β of the limit")
-    parser.add_argument("--lengthscale", type=float, default=0.25, help="l_S")
-    parser.add_argument("--noise", type=float, default=0.2, help="standard deviation, relative to the signal's")
+    parser.add_argument("--lengthscale", type=float, default=LENGTHSCALE, help="l_S")
+    parser.add_argument("--noise", type=float, default=NOISE, help="standard deviation, relative to the signal's")
     parser.add_argument("--timescales", type=int, default=8, help="the length of a run, in l_T")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first-seed", type=int, default=0)
@@ -214,7 +216,9 @@ def main() -> None:
     for dim, lines in found.groupby("dim"):
         table = lines.pivot_table(index="queries", columns="contender", values="ratio", sort=False)
         sys.stdout.write(f"\nd = {dim}\n\n{table.round(2).to_string()}\n")
-    record("sparse", found.to_dict("records"), "make perf-sparse")
+    usual = (chosen.lengthscale, chosen.noise) == (LENGTHSCALE, NOISE)
+    name = "sparse" if usual else f"sparse-{chosen.lengthscale:g}-{chosen.noise:g}"
+    record(name, found.to_dict("records"), "make perf-sparse")
 
 
 if __name__ == "__main__":

@@ -20,8 +20,11 @@ DAMAGE = (
 )  # what it shows itself as
 
 
+_encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False)  # `json.dumps` would make one for each call
+
+
 def text(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return _encoder.encode(value)
 
 
 def text_or_null(value: Any) -> str | None:
