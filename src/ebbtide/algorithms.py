@@ -15,6 +15,7 @@ from ebbtide.parts.staleness import (
     OldestFirst,
     PeriodicReset,
     RandomRemoval,
+    ResponseBudget,
     SlidingWindow,
     Staleness,
     WassersteinBudget,
@@ -83,7 +84,7 @@ _REGISTRY = {
     # W-DBO, and what live systems need
     "tide": Algorithm(
         acquisition=TrackingUCB(),
-        staleness=WassersteinBudget(min_active=ENOUGH_TO_FORGET),
+        staleness=ResponseBudget(min_active=ENOUGH_TO_FORGET),
         transform="auto",
         robust=True,
         mean="weighted",

@@ -28,6 +28,7 @@ POLICIES = [
     eb.WassersteinBudget(),
     eb.WassersteinBudget(method="exact"),
     eb.WassersteinBudget(max_active=30),
+    eb.ResponseBudget(),
     eb.OldestFirst(),
     eb.RandomRemoval(),
     eb.SlidingWindow(size=12),

@@ -17,6 +17,7 @@ from ebbtide.parts.staleness import (
     OldestFirst,
     PeriodicReset,
     RandomRemoval,
+    ResponseBudget,
     SlidingWindow,
     WassersteinBudget,
 )
@@ -28,7 +29,8 @@ PARTS: dict[str, Callable[..., Any]] = {
     for cls in (
         *(Matern, SquaredExponential, StepDecay),
         *(UCB, TrackingUCB, EI, PI, Random),
-        *(WassersteinBudget, OldestFirst, RandomRemoval, KeepAll, SlidingWindow, PeriodicReset, EventTriggeredReset),
+        *(WassersteinBudget, ResponseBudget, OldestFirst, RandomRemoval),
+        *(KeepAll, SlidingWindow, PeriodicReset, EventTriggeredReset),
         *(Immediate, WithinHorizon),
     )
 }

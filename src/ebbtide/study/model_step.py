@@ -15,7 +15,7 @@ from ebbtide.gp.incremental import Incremental
 from ebbtide.gp.posterior import Interval, Moment, Posterior
 from ebbtide.parts.maximization import RECENT, maximize, maximize_over
 from ebbtide.parts.outlook import Outlook
-from ebbtide.parts.staleness import Account, Verdict, View, WassersteinBudget, agreed
+from ebbtide.parts.staleness import BY_CRITERION, Account, Verdict, View, WassersteinBudget, agreed
 from ebbtide.parts.timing import Occasion
 from ebbtide.records import Kind
 from ebbtide.study.believed import believing_pending
@@ -78,7 +78,7 @@ class ModelStep(Modelling):
     def _stale(self, rows: Rows, posterior: Posterior) -> list[int]:
         """The rows of the posterior that the policy selects."""
         policy, z, carried, order = self.algorithm.staleness, self.step.z, self.carried, None
-        if type(policy) is not WassersteinBudget and (rows[1:] < rows[:-1]).any():
+        if type(policy) not in BY_CRITERION and (rows[1:] < rows[:-1]).any():
             order, carried = np.argsort(rows), None
             posterior, z, rows = posterior.taken(order), z[order], rows[order]
         verdict = policy.review(self._view(posterior, z, rows, self.state.policy, carried))
@@ -110,8 +110,9 @@ class ModelStep(Modelling):
 
     def _agreed(self, policy: WassersteinBudget, verdict: Verdict, rows: Rows) -> Verdict:
         """An observation goes when the objective and every constrained value that needs it can pay for it."""
+        saving = policy.saving(verdict.state)
         accounts = [
-            Account(policy, self._view(o.posterior, o.excess, o.rows, o.policy, o.carried), o.rows)
+            Account(policy, self._view(o.posterior, o.excess, o.rows, o.policy, o.carried), o.rows, saving)
             for o in self.outcomes
         ]
         verdict = agreed(policy, verdict, rows, accounts)

@@ -14,7 +14,7 @@ from ebbtide.clock import LARGEST_TIME
 from ebbtide.errors import EbbtideError
 from ebbtide.gp.hyperparameters import Families, Hyperparameters
 from ebbtide.guards import MEANING
-from ebbtide.parts.staleness import EventTriggeredReset, PeriodicReset, WassersteinBudget
+from ebbtide.parts.staleness import EventTriggeredReset, PeriodicReset, ResponseBudget, WassersteinBudget
 from ebbtide.parts.timing import WithinHorizon
 from ebbtide.records import Kind, Observation, Trial
 from ebbtide.study.conditions import Conditions
@@ -87,9 +87,11 @@ def _check_family(found: Any, definition: Definition) -> None:
 
 def _check_outcome(place: str, outcome: Any, definition: Definition) -> None:
     """The model of a value under a constraint."""
+    staleness = definition.algorithm.staleness
     _require(isinstance(outcome, dict) and set(outcome) == {"hyper", "unit", "policy"}, place, outcome)
     _require(_is_scale(outcome["unit"]), f"the unit of {place}", outcome["unit"])
-    _check_memory(place, outcome["policy"], _remembered(definition.algorithm.staleness))
+    known = _BUDGET if isinstance(staleness, WassersteinBudget) else _remembered(staleness)
+    _check_memory(place, outcome["policy"], known)
     if outcome["hyper"] is not None:
         _check_hyper(Hyperparameters(**{name: tuples(value) for name, value in outcome["hyper"].items()}), definition)
 
@@ -219,8 +221,10 @@ def _check_memory(place: str, memory: Any, known: Mapping[str, Test] | None) -> 
 def _remembered(part: Any) -> Mapping[str, Test] | None:
     """What a part of ours remembers; None for others."""
     match part:
+        case ResponseBudget():
+            return _BUDGET | {"told": _is_duration, "weight": _is_duration}
         case WassersteinBudget():
-            return {"log_budget": _is_duration, "time": _is_number, "timescale": _is_scale}
+            return _BUDGET
         case PeriodicReset():
             return {"epsilon": lambda number: 0.0 < number < 1.0}
         case EventTriggeredReset():
@@ -262,6 +266,7 @@ def _is_id(found: Any, asks: int) -> bool:
     return plain and str(int(found)) == found and int(found) < asks
 
 
+_BUDGET: dict[str, Test] = {"log_budget": _is_duration, "time": _is_number, "timescale": _is_scale}
 _STANDARDIZATION: dict[str, Test] = {
     "mean": _is_number,
     "scale": lambda found: _is_number(found) and found > 0.0,

@@ -1,6 +1,6 @@
 """Several models of the same observations: one goes when the objective and all others that need it can pay for it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from math import log1p
 
@@ -14,11 +14,11 @@ class Account:
     """What a value under a constraint can pay for the observations that the objective can do without.
 
     `rows` are the rows of its view, as everybody numbers them. Its budget grows with its own l_T, and does not pile up:
-    at most one l_T's worth is kept.
+    at most one l_T's worth is kept. `saving` is what the policy saves by one observation less.
     """
 
-    def __init__(self, policy: WassersteinBudget, view: View, rows: Rows) -> None:
-        self.policy, self.view = policy, view
+    def __init__(self, policy: WassersteinBudget, view: View, rows: Rows, saving: Callable[[int], float]) -> None:
+        self.policy, self.view, self.saving = policy, view, saving
         self.place = {row: place for place, row in enumerate(rows.tolist())}  # of the observations that it still has
         self.log_budget, _ = policy.grown(view.state, view.present)
 
@@ -35,11 +35,11 @@ class Account:
     def pay(self, row: int) -> None:
         """Let an observation go."""
         if row in self.place:
-            self.log_budget = max(0.0, self.log_budget - self._cost(row))
+            self.log_budget = self.policy.paid(self.log_budget, self._cost(row))
             self.criterion.remove(self.place.pop(row))
 
     def _cost(self, row: int) -> float:
-        return log1p(self.criterion.score(self.place[row]))
+        return log1p(self.criterion.score(self.place[row])) - self.saving(len(self.place))
 
     @property
     def state(self) -> PolicyState:
@@ -62,4 +62,4 @@ def agreed(policy: WassersteinBudget, verdict: Verdict, rows: Rows, accounts: Se
         left -= 1
         for account in accounts:
             account.pay(row)
-    return policy.sparing(verdict, spared)
+    return policy.sparing(verdict, spared, len(rows))

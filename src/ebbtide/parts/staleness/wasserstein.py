@@ -65,17 +65,17 @@ class WassersteinBudget(Staleness):
         self, n: int, scored: Callable[[], Criterion], state: PolicyState, now: float, timescale: float
     ) -> Verdict:
         """The rows to remove from n observations, which are scored only if any may go."""
-        log_budget, capped = self.grown(state, now)
+        (log_budget, capped), saving = self.grown(state, now), self.saving(state)
         left, rows, scores = n, [], []
-        if left > self.min_active and (log_budget > 0.0 or left > self.max_active):
+        if left > self.min_active and (log_budget > 0.0 or left > self.max_active or saving(left) > 0.0):
             criterion = scored()
             while left > self.min_active:
                 row, score = criterion.least()  # line 14
-                cost = log1p(score)
+                cost = log1p(score) - saving(left)
                 if log_budget <= cost and left <= self.max_active:  # lines 9 and 15
                     break
                 criterion.remove(row)
-                log_budget = max(0.0, log_budget - cost)  # line 17
+                log_budget = self.paid(log_budget, cost)
                 rows.append(row)
                 scores.append(score)
                 left -= 1
@@ -89,35 +89,48 @@ class WassersteinBudget(Staleness):
 
     def forecast(self, criterion: Leaving, state: PolicyState, now: float, timescale: float) -> dict[int, float]:
         """When each row is expected to go within one l_T, if nothing is measured meanwhile; the others are missing."""
-        (log_budget, _), left = self.grown(state, now), len(criterion.alpha)
+        (log_budget, _), saving, left = self.grown(state, now), self.saving(state), len(criterion.alpha)
         when = {}
         for moment in now + timescale * np.arange(MOMENTS) / MOMENTS:
             criterion.at(moment)
             while left > self.min_active:
                 row, score = criterion.least()
-                if log_budget <= log1p(score) and left <= self.max_active:
+                cost = log1p(score) - saving(left)
+                if log_budget <= cost and left <= self.max_active:
                     break
                 criterion.remove(row)
-                log_budget = max(0.0, log_budget - log1p(score))
+                log_budget = self.paid(log_budget, cost)
                 when[row] = float(moment)
                 left -= 1
             log_budget += log1p(self.alpha) / MOMENTS
         return when
 
-    def sparing(self, verdict: Verdict, spared: Container[int]) -> Verdict:
-        """The verdict without some rows, which others still need; what they would have cost is paid back.
+    def sparing(self, verdict: Verdict, spared: Container[int], n: int) -> Verdict:
+        """The verdict on n rows without some of them, which others still need; what they would have cost is paid back.
 
         The budget does not pile up: whatever is paid back, it is at most one l_T's worth. Rows without scores (those of
         the controls below) are not paid for.
         """
-        chosen = list(zip_longest(verdict.rows, verdict.scores))
-        back = sum(log1p(score) for row, score in chosen if row in spared and score is not None)
+        chosen, saving = list(zip_longest(verdict.rows, verdict.scores)), self.saving(verdict.state)
+        back = sum(
+            max(0.0, log1p(score) - saving(n - gone))
+            for gone, (row, score) in enumerate(chosen)
+            if row in spared and score is not None
+        )
         left = verdict.state["log_budget"]
         budget = max(left, min(left + back, log1p(self.alpha)))
-        gone = [(row, score) for row, score in chosen if row not in spared]
+        others = [(row, score) for row, score in chosen if row not in spared]
         state = {**verdict.state, "log_budget": budget}
-        scores = [score for _, score in gone if score is not None]
-        return replace(verdict, rows=[row for row, _ in gone], scores=scores, state=state)
+        scores = [score for _, score in others if score is not None]
+        return replace(verdict, rows=[row for row, _ in others], scores=scores, state=state)
+
+    def saving(self, state: PolicyState) -> Callable[[int], float]:
+        """What it saves to have one observation less than n, in the unit of the budget. The paper counts nothing."""
+        return lambda n: 0.0
+
+    def paid(self, log_budget: float, cost: float) -> float:
+        """The budget after a removal (line 17); what saves more than it costs earns nothing."""
+        return max(0.0, log_budget - max(0.0, cost))
 
     def grown(self, state: PolicyState, now: float) -> tuple[float, bool]:
         """log b after line 24, with the l_T fitted in the previous ask; and whether its growth was capped."""
