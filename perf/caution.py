@@ -1,30 +1,38 @@
 """Failures that teach, and recommendations that hold, on problems whose truth is known.
 
     make perf-caution        (or: python perf/caution.py --seeds 10 --only failures)
+    python perf/caution.py --only protocol --jobs 2        takes half an hour; goes on if it is interrupted
 
 failures: a tenth of a square fails; how many of 150 asks fail, how many in a row, and how good are the others?
 recommendations: the true regret of what is recommended, every few asks, relative to W-DBO with the best posterior mean
 (what `recommend` was at first). Ratios are geometric means, paired by benchmark and seed.
+protocol: the same every ten seconds under the protocol of the tables (600 s, hundreds to thousands of asks).
 """
 
 import argparse
 import math
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
+from pathlib import Path
 
 import numpy as np
+from kept_runs import finished
 from record import add_option, record
 from values import interval
 
 import ebbtide as eb
+from ebbtide.experiments.simulation import Simulation
 from ebbtide.gp.arrays import Array
+from ebbtide.gp.linalg import one_blas_thread
 from ebbtide.parts.acquisition import UCB
 from ebbtide.parts.maximization import maximize
 from ebbtide.space import Params
 
 ASKS = 150
 EVERY = 7  # asks between two recommendations
+PROTOCOL, MOMENT_S = eb.experiments.Protocol(noise_of="deviation"), 10.0  # between two recommendations
 SQUARE = {"x": eb.Float(0.0, 1.0), "y": eb.Float(0.0, 1.0)}
 FAILING = {"a corner": lambda p: p["x"] > 0.684 and p["y"] > 0.684, "an edge": lambda p: p["x"] > 0.9}
 
@@ -101,6 +109,53 @@ def _regret(name: str, seed: int, algorithm: str, *, cautious: bool) -> float:
     return float(np.mean(regret))
 
 
+@dataclass(frozen=True)
+class Case:
+    benchmark: str
+    algorithm: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Recommended:
+    regret: float  # of the recommendations
+    asks: float  # the average regret of the asks
+
+
+def under_the_protocol(seeds: int, benchmarks: Sequence[str], jobs: int, file: Path) -> list[dict[str, object]]:
+    cases = [Case(name, each, seed) for name in benchmarks for seed in range(seeds) for each in ("tide", "w-dbo")]
+    runs = finished(cases, _recommended, (Case, Recommended), file, jobs)
+    tide, published = (runs.xs(each, level="algorithm")["regret"] for each in ("tide", "w-dbo"))
+    logs = np.log(tide / published).dropna()
+    parts = {name: logs.xs(name, level="benchmark").to_numpy() for name in benchmarks} | {"all": logs.to_numpy()}
+    rows: list[dict[str, object]] = []
+    for name, found in parts.items():
+        rows.append({"benchmark": name, "median": round(float(np.median(np.exp(found))), 3)} | interval(found))
+        print(rows[-1], flush=True)
+    return rows
+
+
+def _recommended(case: Case) -> Recommended:
+    problem, cautious = eb.benchmarks.get(case.benchmark), case.algorithm == "tide"
+    algorithm = replace(eb.algorithms.get(case.algorithm), temporal=problem.temporal)
+    regret, due = [], MOMENT_S
+    with one_blas_thread():
+        simulation = Simulation(problem, algorithm, case.seed, PROTOCOL)
+        simulation.observe_initially()
+
+        def look(elapsed: float) -> None:
+            nonlocal due
+            if elapsed < due:
+                return
+            due = MOMENT_S * (elapsed // MOMENT_S + 1.0)
+            opt, t = simulation.optimizer, elapsed / PROTOCOL.duration
+            params = opt.recommend().params if cautious else most_promising(opt)
+            regret.append(problem.optimum(t) - problem(_point(params), t))
+
+        simulation.pursue(look)
+    return Recommended(float(np.mean(regret)), float(simulation.columns()["regret"].mean()))
+
+
 def _point(params: Params) -> Array:
     return np.array(list(params.values()))
 
@@ -118,12 +173,17 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--only", nargs="*", default=["failures", "recommendations"])
     parser.add_argument("--benchmarks", nargs="*", default=eb.benchmarks.PAPER)
+    parser.add_argument("--jobs", type=int, default=1, help="of protocol")
+    parser.add_argument("--runs", type=Path, default=Path("out/recommended.csv"), help="of protocol")
     add_option(parser)
     chosen = parser.parse_args()
     if "failures" in chosen.only:
         record("failures", failures(min(chosen.seeds, 4), ["w-dbo", "tide"]), "make perf-caution")
     if "recommendations" in chosen.only:
         record("recommendations", recommendations(chosen.seeds, chosen.benchmarks), "make perf-caution")
+    if "protocol" in chosen.only:
+        rows = under_the_protocol(chosen.seeds, chosen.benchmarks, chosen.jobs, chosen.runs)
+        record("recommendations-protocol", rows, "python perf/caution.py --only protocol")
     sys.stderr.flush()
 
 
