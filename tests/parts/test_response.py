@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import ebbtide as eb
 from ebbtide.experiments import Modelled, Protocol
-from ebbtide.parts.staleness.response import ENOUGH, KEPT, LONGEST, SURE, Intervals
+from ebbtide.parts.staleness.response import ENOUGH, KEPT, LONGEST, SURE, WORTH, Intervals
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -29,7 +29,7 @@ def review(policy, n, state, rng, now=1.0):
     X, t, y = observations(rng, n)
     kernel = product_kernel()
     return policy.review(view_of(kernel, X, t, y, now, state)), eb.relevance(
-        X, t, y, kernel=kernel, noise=NOISE, now=now, method="exact"
+        X, t, y, kernel=kernel, noise=NOISE, now=now
     )
 
 
@@ -98,7 +98,7 @@ def test_what_slows_down_more_than_it_is_worth_goes_without_a_budget(rng):
     assert len(verdict.rows) > 3
     assert verdict.rows[0] == int(np.argmin(first))
     assert verdict.state["log_budget"] == 0.0
-    assert all(math.log1p(score) <= share(40 - gone) for gone, score in enumerate(verdict.scores))
+    assert all(math.log1p(score) <= WORTH * share(40 - gone) for gone, score in enumerate(verdict.scores))
     at_least, _ = review(eb.ResponseBudget(min_active=38), 40, state, np.random.default_rng(3))
     assert len(at_least.rows) == 2
 
@@ -111,14 +111,14 @@ def test_the_budget_pays_the_rest():
     assert list(many.rows[: len(few.rows)]) == list(few.rows)
     assert len(many.rows) > len(few.rows)
     share = Intervals.of(many.state).share
-    paid = sum(max(0.0, math.log1p(score) - share(40 - gone)) for gone, score in enumerate(many.scores))
+    paid = sum(max(0.0, math.log1p(score) - WORTH * share(40 - gone)) for gone, score in enumerate(many.scores))
     assert many.state["log_budget"] == pytest.approx(0.2 - paid)
 
 
 def test_without_a_price_it_is_the_budget_of_w_dbo():
     mine: list[float] = []
     theirs: list[float] = []
-    for staleness, asked in ((eb.ResponseBudget(), mine), (eb.WassersteinBudget(alpha=0.1, method="exact"), theirs)):
+    for staleness, asked in ((eb.ResponseBudget(), mine), (eb.WassersteinBudget(), theirs)):
         clock, algorithm = eb.ManualClock(), eb.Algorithm(staleness=staleness)
         opt = eb.Optimizer({"x": eb.Float(0.0, 1.0)}, clock=clock, seed=1, algorithm=algorithm)
         for _ in range(40):
@@ -135,6 +135,6 @@ def test_it_remembers_less_where_memory_takes_time(coefficients, fewer):
     protocol = Protocol(duration=90.0, compute=Modelled(coefficients))
     sizes = [
         eb.experiments.run("hartmann3", eb.Algorithm(staleness=staleness), 0, protocol).columns["n"].mean()
-        for staleness in (eb.ResponseBudget(), eb.WassersteinBudget(alpha=0.1, method="exact"))
+        for staleness in (eb.ResponseBudget(), eb.WassersteinBudget())
     ]
     assert sizes[0] < 0.7 * sizes[1] if fewer else sizes[0] == sizes[1]

@@ -53,7 +53,6 @@ def test_relevance_can_be_reproduced_from_the_model():
         kernel=model.kernel,
         noise=model.noise,
         now=opt.clock.now(),
-        method="exact",
     )
     assert scores[modelled] == pytest.approx(expected, rel=1e-9)
     assert (scores[~modelled] == 0.0).all()

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from math import sqrt
 
-from ebbtide.gp.criterion import CriterionMethod
 from ebbtide.parts.staleness.interface import PolicyState, Verdict, View
 from ebbtide.parts.staleness.wasserstein import WassersteinBudget
 
@@ -20,6 +19,7 @@ LONGEST = 3.0  # times the mean: a longer interval is a pause, which says nothin
 VARIED = (
     1e-6  # of the mean square, squared: the sizes must have differed by so much, for a slope to be more than rounding
 )
+WORTH = 2.0  # how much relevance a share of the time is worth; chosen on the problems of perf/tracker_problems.py
 SURE = 2.0  # standard errors that are taken off the slope: nothing is forgotten for a gain that may be chance
 
 
@@ -31,14 +31,10 @@ class ResponseBudget(WassersteinBudget):
 
         g(n) = d ln Δt / dn = 2 b n / Δt(n),        Δt(n) = a + b n²,
 
-    where a and b follow from the clock's readings of the last hundred asks. A removal costs log(1+R) − g(n): whatever
-    changes the posterior by a smaller share than it slows the queries down goes at once, and the rest as in W-DBO. As
-    long as asks take no time worth mentioning, or the clock stands still meanwhile, g is 0. The true scores are lower
-    than their bounds: with this α about as many observations stay as with the bound and W-DBO's α.
+    where a and b follow from the clock's readings of the last hundred asks. A removal costs log(1+R) − 2 g(n): what is
+    worth less than the time that it takes goes at once, and the rest as in W-DBO. As long as asks take no time worth
+    mentioning, or the clock stands still meanwhile, g is 0, and this is a `WassersteinBudget`.
     """
-
-    alpha: float = 0.1
-    method: CriterionMethod = "exact"
 
     def review(self, view: View) -> Verdict:
         learned = asdict(Intervals())
@@ -50,7 +46,8 @@ class ResponseBudget(WassersteinBudget):
         return replace(verdict, state=verdict.state | learned | {"told": float(view.told)})
 
     def saving(self, state: PolicyState) -> Callable[[int], float]:
-        return Intervals.of(state).share
+        share = Intervals.of(state).share
+        return lambda n: WORTH * share(n)
 
 
 @dataclass(frozen=True)
