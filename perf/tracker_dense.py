@@ -50,10 +50,15 @@ VARIANTS: dict[str, Variant] = {
     "α = 1": budget(alpha=1.0),
     "the criterion itself": budget(method="exact"),
     "the criterion itself, α = 1": budget(method="exact", alpha=1.0),
-    "the criterion itself, α = 2": budget(method="exact", alpha=2.0),
     "the criterion itself, α = 4": budget(method="exact", alpha=4.0),
-    "counting the time": forgetting(eb.ResponseBudget(min_active=100)),
-    "counting the time, α = 0.25": forgetting(eb.ResponseBudget(alpha=0.25, min_active=100)),
+    "ResponseBudget": forgetting(eb.ResponseBudget(min_active=100)),
+}
+
+
+SLOWING, CONSTANT = PACES
+TRIED = {
+    SLOWING: list(VARIANTS),
+    CONSTANT: [REFERENCE, "the criterion itself", "the criterion itself, α = 1", "ResponseBudget"],
 }
 
 
@@ -123,25 +128,21 @@ def compared(runs: pd.DataFrame, pace: str, variant: str) -> dict[str, object]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
     parser.add_argument("--paces", nargs="+", choices=PACES, default=list(PACES))
-    parser.add_argument("--problems", nargs="+", help="some of them only")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--folder", type=Path, default=Path("out/tracker-dense"), help="another call goes on from here")
     add_option(parser)
     chosen = parser.parse_args()
-    names = [REFERENCE, *(name for name in chosen.variants if name != REFERENCE)]
-    wanted = chosen.problems or [problem.name for problem in problems()]
     cases = [
-        Case(variant, problem, seed, pace, str(chosen.folder / "optima"))
+        Case(variant, problem.name, seed, pace, str(chosen.folder / "optima"))
         for pace in chosen.paces
-        for variant in names
+        for variant in TRIED[pace]
         for seed in range(chosen.seeds)
-        for problem in wanted
+        for problem in problems()
     ]
     runs = finished(cases, result, (Case, Result), chosen.folder / "runs.csv", chosen.jobs)
-    rows = [compared(runs, pace, name) for pace in chosen.paces for name in names[1:]]
+    rows = [compared(runs, pace, name) for pace in chosen.paces for name in TRIED[pace] if name != REFERENCE]
     for row in rows:
         print(row, flush=True)
     record("tracker-dense", rows, "python perf/tracker_dense.py")
