@@ -26,7 +26,6 @@ NOISE = 0.05**0.5  # deviations of the signal
 TIDE = eb.algorithms.get("tide")
 VARIANTS: dict[str, Callable[[int], eb.Algorithm]] = {  # by the number of parameters
     "w-dbo": lambda d: eb.algorithms.get("w-dbo"),
-    "W-DBO's budget": lambda d: replace(TIDE, staleness=eb.WassersteinBudget(min_active=100)),
     "weight 1": lambda d: replace(TIDE, acquisition=eb.TrackingUCB(1.0)),
     "weight 2": lambda d: replace(TIDE, acquisition=eb.TrackingUCB(2.0)),
     "EI": lambda d: replace(TIDE, acquisition=eb.EI()),
