@@ -56,7 +56,7 @@ VARIANTS: dict[str, Variant] = {
 
 
 SLOWING, CONSTANT = PACES
-# At a constant pace nothing is gained by forgetting, and `ResponseBudget` is W-DBO's budget (tests/parts/test_response.py).
+# At a constant pace nothing is gained by forgetting, and `ResponseBudget` is W-DBO's budget (a test says so).
 TRIED = {
     SLOWING: list(VARIANTS),
     CONSTANT: [REFERENCE, "the criterion itself", "the criterion itself, α = 1"],

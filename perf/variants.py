@@ -48,6 +48,7 @@ def variants() -> dict[str, tuple[str | eb.Algorithm, Protocol]]:
         "β / 16": (replace(wdbo, acquisition=ScaledUCB(1.0 / 16.0)), USUAL),
         "weighted mean": (replace(wdbo, mean="weighted"), USUAL),
         "MLE": (replace(wdbo, inference="mle"), USUAL),
+        "ResponseBudget": (replace(wdbo, staleness=eb.ResponseBudget()), USUAL),
     }
 
 
