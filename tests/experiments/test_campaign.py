@@ -237,7 +237,7 @@ def test_a_run_that_kills_every_worker_is_given_up_and_nobody_else(tmp_path):
     assert len(campaign.summary) == 12
 
 
-@pytest.mark.slow
+@pytest.mark.very_slow
 def test_a_killed_campaign_goes_on_where_it_stopped(tmp_path, cluster, own_modules):
     """The process is killed while some runs are stored and others are being made; what was written stays as it is."""
     command = [sys.executable, "-m", "ebbtide", "compare", "ackley", "--algorithms", "gp-ucb,helpers.contenders:held"]

@@ -132,7 +132,7 @@ def test_without_a_price_it_is_the_budget_of_w_dbo():
 @pytest.mark.slow
 @pytest.mark.parametrize(("coefficients", "fewer"), [((0.1, 0.0, 3e-5), True), ((0.4,), False)])
 def test_it_remembers_less_where_memory_takes_time(coefficients, fewer):
-    protocol = Protocol(duration=90.0, compute=Modelled(coefficients))
+    protocol = Protocol(duration=60.0, compute=Modelled(coefficients))
     sizes = [
         eb.experiments.run("hartmann3", eb.Algorithm(staleness=staleness), 0, protocol).columns["n"].mean()
         for staleness in (eb.ResponseBudget(), eb.WassersteinBudget())
