@@ -242,6 +242,11 @@ def variants() -> None:
             format(value, form) for value in (known.at[problem, of], known.at[problem, column], theirs[problem])
         )  # type: ignore[return-value]
 
+    counting = logs["ResponseBudget"]
+    quote("on {} of the eleven instead of {}", word((counting <= 0).sum()), word((logs["w-dbo"] <= 0).sum()))
+    ratios = known["ResponseBudget"] / known["w-dbo"]
+    quote("its regret is {} of what it was on average", f"{np.exp(np.log(ratios).mean()):.2f}")
+    quote("by less than before, Rosenbrock ({}; the paper: {})", *change("rosenbrock", "ResponseBudget", ".1f")[1:])
     quote("Rastrigin from {} to {} (the paper: {})", *change("rastrigin", "β / 4", ".0f"))
     quote("Schwefel from {} to {} ({})", *change("schwefel", "β / 4", ".0f"))
     quote("Hartmann6 from {} to {} ({})", *change("hartmann6", "β / 4", ".2f"))
