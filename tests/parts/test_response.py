@@ -138,3 +138,46 @@ def test_it_remembers_less_where_memory_takes_time(coefficients, fewer):
         for staleness in (eb.ResponseBudget(), eb.WassersteinBudget())
     ]
     assert sizes[0] < 0.7 * sizes[1] if fewer else sizes[0] == sizes[1]
+
+
+def slowed(opt, clock, steps):
+    """Asks that take the longer, the more is remembered; the settings asked for."""
+    asked = []
+    for _ in range(steps):
+        trial = opt.ask()
+        off = trial.params["x"] - 0.5 - 0.3 * math.sin(trial.time / 9.0)
+        opt.tell(
+            trial, off**2, constraints={"heat": trial.params["x"]} if opt.definition.conditions.constraints else None
+        )
+        asked.append(trial.params["x"])
+        clock.advance(0.05 + 2e-4 * len(opt.dataset) ** 2)
+    return asked
+
+
+def begun(clock, staleness=None, **options):
+    algorithm = eb.Algorithm(staleness=staleness or eb.ResponseBudget())
+    return eb.Optimizer({"x": eb.Float(0.0, 1.0)}, clock=clock, seed=4, algorithm=algorithm, **options)
+
+
+def test_a_study_that_is_loaded_again_and_again_asks_the_same(tmp_path):
+    clock = eb.ManualClock()
+    whole = begun(clock)
+    expected = slowed(whole, clock, 60)
+    assert Intervals.of(whole._engine.state.policy).slope == pytest.approx(2e-4, rel=0.2)  # with one more than it kept
+    assert len(whole.dataset) < 40
+    clock = eb.ManualClock()
+    opt, asked = begun(clock), []
+    for _ in range(10):
+        asked += slowed(opt, clock, 6)
+        opt.save(tmp_path / "study.json")
+        opt = eb.Optimizer.load(tmp_path / "study.json", clock=clock)
+    assert asked == expected
+
+
+def test_a_value_under_a_constraint_counts_the_time_too():
+    sizes = []
+    for staleness in (eb.ResponseBudget(), eb.WassersteinBudget()):
+        opt = begun(clock := eb.ManualClock(), staleness, constraints={"heat": eb.AtMost(0.95)})
+        slowed(opt, clock, 60)
+        sizes.append(len(opt.dataset))
+    assert sizes[0] < sizes[1]

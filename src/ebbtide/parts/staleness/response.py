@@ -16,9 +16,7 @@ from ebbtide.parts.staleness.wasserstein import WassersteinBudget
 KEPT = 0.99  # of the weight of earlier intervals, with each new one: about a hundred count
 ENOUGH = 10.0  # intervals, from which one can tell a slope
 LONGEST = 3.0  # times the mean: a longer interval is a pause, which says nothing about the size
-VARIED = (
-    1e-6  # of the mean square, squared: the sizes must have differed by so much, for a slope to be more than rounding
-)
+VARIED = 1e-6  # times the square of the mean n²: unless n² has varied so much, a slope would be mere rounding
 WORTH = 2.0  # how much relevance a share of the time is worth; chosen on the problems of perf/tracker_problems.py
 SURE = 2.0  # standard errors that are taken off the slope: nothing is forgotten for a gain that may be chance
 
