@@ -439,7 +439,7 @@ TABLES = {
     "recommendations": Table(("recommendations", "recommendations-protocol"), recommendations),
     "reading": each("reading", "{}", *["{:.2f}"] * 3),
     "tracker": each("tracker", *["{}"] * 2, *["{:.2f}"] * 3),
-    "tracker-dense": each("tracker-dense", *["{}"] * 2, *["{:.2f}"] * 3, "{}", *["{:.2f}"] * 2),
+    "tracker-dense": each("tracker-dense", *["{}"] * 2, *["{:.2f}"] * 3, "{}", *["{:.2f}"] * 3),
     "siblings-20th": Table(("siblings",), siblings(odd=False)),
     "siblings-odd": Table(("siblings",), siblings(odd=True)),
     "sparse": Table(("sparse",), sparse("")),

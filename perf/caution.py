@@ -118,8 +118,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Recommended:
-    regret: float  # of the recommendations
-    asks: float  # the average regret of the asks
+    regret: float
 
 
 def under_the_protocol(seeds: int, benchmarks: Sequence[str], jobs: int, file: Path) -> list[dict[str, object]]:
@@ -153,7 +152,7 @@ def _recommended(case: Case) -> Recommended:
             regret.append(problem.optimum(t) - problem(_point(params), t))
 
         simulation.pursue(look)
-    return Recommended(float(np.mean(regret)), float(simulation.columns()["regret"].mean()))
+    return Recommended(float(np.mean(regret)))
 
 
 def _point(params: Params) -> Array:

@@ -53,7 +53,7 @@ def _write(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
 
 
 def _command(make: str) -> str:
-    options = [word for word in sys.argv[1:] if word != RECORD]
+    options = ["…" if Path(word).is_absolute() else word for word in sys.argv[1:] if word != RECORD]
     return " ".join(["python", f"perf/{Path(sys.argv[0]).name}", *options]) if options else make
 
 

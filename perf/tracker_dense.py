@@ -28,7 +28,7 @@ from ebbtide.benchmarks import Problem
 from ebbtide.gp.arrays import Array
 
 TIDE = eb.algorithms.get("tide")
-MOMENTS = 301  # at which the optimum is searched; between two of them it is taken to move evenly
+MOMENTS = np.linspace(0.0, 1.0, 301)  # at which the optimum is searched; between two of them it is taken to move evenly
 PACES: dict[str, str | eb.experiments.Modelled] = {
     "as in the tables": "modelled:botorch",
     "0.5 s": eb.experiments.Modelled((0.5,)),
@@ -76,16 +76,11 @@ class Posed(Problem):
         return self.source(X, t)
 
     def optimum(self, t: ArrayLike) -> Any:
-        return np.interp(np.asarray(t, dtype=float), np.linspace(0.0, 1.0, MOMENTS), self._best)
+        return np.interp(np.asarray(t, dtype=float), MOMENTS, self._best)
 
     @cached_property
     def _best(self) -> Array:
-        path = self.folder / f"{self.name}.npy"
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            np.save(path, [self.source.optimum(float(t)) for t in np.linspace(0.0, 1.0, MOMENTS)])
-        found: Array = np.load(path)
-        return found
+        return self.source.optima(self.folder, MOMENTS)
 
 
 @dataclass(frozen=True)
@@ -122,9 +117,13 @@ def result(case: Case) -> Result:
 def compared(runs: pd.DataFrame, pace: str, variant: str) -> dict[str, object]:
     """The ratios of a variant, over the runs that the reference has, too."""
     found, usual = (runs.xs((name, pace), level=("variant", "pace")) for name in (variant, REFERENCE))
-    logs = np.log(found[["regret", "weighted", "size"]] / usual[["regret", "weighted", "size"]]).dropna()
-    others = {name: round(float(np.exp(logs[name].mean())), 3) for name in ("weighted", "size")}
-    return {"pace": pace, "variant": variant} | interval(logs["regret"].to_numpy()) | others
+    others = ["weighted", "size", "queries"]
+    logs = np.log(found[["regret", *others]] / usual[["regret", *others]]).dropna()
+    return (
+        {"pace": pace, "variant": variant}
+        | interval(logs["regret"].to_numpy())
+        | {name: round(float(np.exp(logs[name].mean())), 3) for name in others}
+    )
 
 
 def main() -> None:

@@ -26,6 +26,8 @@ STEPS = 150
 WAVES, SAMPLE, POINTS, CLIMBERS, NUDGE = 500, 2**14, 2**13, 8, 1e-5
 TURN = 6.28  # radians: the phases of what moves to and fro
 
+TIMES = np.arange(STEPS) / STEPS
+
 Function = Callable[[Array, Array], Array]  # of the rows of X, and of a time for each
 
 
@@ -47,12 +49,12 @@ class Development:
         points = sobol(self.dim + 1, SAMPLE, rng=0)
         return float(self(points[:, :-1], points[:, -1]).std())
 
-    def optima(self, folder: Path) -> Array:
-        """The best value at each step."""
+    def optima(self, folder: Path, times: Array = TIMES) -> Array:
+        """The best value at each step, or at other times; kept in the folder, which is for these times."""
         path = folder / f"{self.name}.npy"
         if not path.exists():
             folder.mkdir(parents=True, exist_ok=True)
-            np.save(path, np.array([self.optimum(step / STEPS) for step in range(STEPS)]))
+            np.save(path, np.array([self.optimum(float(t)) for t in times]))
         found: Array = np.load(path)
         return found
 

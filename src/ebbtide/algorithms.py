@@ -1,6 +1,6 @@
 """The algorithms: each is a composition of the same kinds of parts."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import get_args
 
 from ebbtide.errors import ConfigurationError
@@ -106,6 +106,10 @@ _REGISTRY = {
 }
 
 
+# What our own names stood for before. A stored study keeps its algorithm, and may still be opened by that name.
+_BEFORE = {"tide": (replace(_REGISTRY["tide"], staleness=WassersteinBudget(min_active=ENOUGH_TO_FORGET)),)}
+
+
 DEFAULT = "tide"  # for a study whose creator names no algorithm
 
 
@@ -119,3 +123,8 @@ def get(name: str) -> Algorithm:
     if name not in _REGISTRY:
         raise ConfigurationError(f"algorithm={name!r} is unknown; choose one of {names()}, or give an eb.Algorithm")
     return _REGISTRY[name]
+
+
+def forms(name: str) -> tuple[Algorithm, ...]:
+    """What a name stands for, and before that what it stood for in studies that were stored earlier."""
+    return (get(name), *_BEFORE.get(name, ()))

@@ -139,7 +139,6 @@ def test_only_what_a_frozen_worker_held_is_done_again(workers, tmp_path):
         os.kill(held, signal.SIGSTOP)
         assert await pid_of(workers, "b") == other
         while not gone(held):
-            assert await pid_of(workers, "b") != held  # on a busy machine, the successor may take it over
             await asyncio.sleep(0.02)
         assert not asked.done()
         await asyncio.to_thread(opened, path)  # what it waited for: now its successor can go on

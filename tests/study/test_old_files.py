@@ -95,3 +95,19 @@ def test_an_old_study_is_the_same_as_one_defined_now(tmp_path):
     again().close()
     with pytest.raises(eb.StudyError, match=r"its cycles is {}, not {'day': 24.0}"):
         again(cycles={"day": 24.0})
+
+
+def test_a_name_may_stand_for_another_algorithm_later(tmp_path):
+    """A stored study keeps the one that it was created with, also if it is opened by the name."""
+    tide, storage = eb.algorithms.get("tide"), f"sqlite:///{tmp_path}/tuner.db"
+    before = eb.algorithms.forms("tide")[1]
+    assert before != tide
+    space = {"x": eb.Float(0.0, 1.0)}
+    eb.Optimizer(space, algorithm=before, storage=storage, name="edge", seed=0).close()
+    for algorithm in (None, "tide", tide, before):
+        with eb.Optimizer(space, algorithm=algorithm, storage=storage, name="edge") as opt:
+            assert opt.algorithm == before
+    with eb.Optimizer.open(storage, "edge", algorithm="tide") as opt:
+        assert opt.algorithm == before
+    with pytest.raises(eb.StudyError, match="another definition"):
+        eb.Optimizer(space, algorithm="w-dbo", storage=storage, name="edge")

@@ -92,20 +92,28 @@ def name_of(algorithm: Algorithm) -> str | None:
 
 
 def name_described(description: Mapping[str, Any]) -> str | None:
-    """The same, for an algorithm described as JSON."""
-    named = ((name, algorithm_to_json(algorithms.get(name))) for name in algorithms.names())
-    return next((name for name, known in named if known == description), None)
+    """The same, for an algorithm described as JSON, which may be what the name stood for before."""
+    forms = ((name, form) for name in algorithms.names() for form in algorithms.forms(name))
+    return next((name for name, form in forms if algorithm_to_json(form) == description), None)
+
+
+def is_same_algorithm(description: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two descriptions are equal, or go by the same name: a stored study keeps what it was created with."""
+    name = None if description == other else name_described(description)
+    return description == other or (name is not None and name == name_described(other))
 
 
 def algorithm_from_json(description: Mapping[str, Any], given: Algorithm | None) -> Algorithm:
     """The algorithm described; the given one, if any, which must be the same."""
     if given is not None:
-        if algorithm_to_json(given) != description:
+        described = algorithm_to_json(given)
+        if described == description:
+            return given
+        if not is_same_algorithm(description, described):
             raise SnapshotError(
                 f"the study was made with another algorithm: {dict(description)}, "
-                f"but algorithm= is {algorithm_to_json(given)}; pass the one it was made with"
+                f"but algorithm= is {described}; pass the one it was made with"
             )
-        return given
     return Algorithm(**{name: _rebuild(name, part) for name, part in description.items()})
 
 

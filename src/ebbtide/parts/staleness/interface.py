@@ -21,7 +21,8 @@ Index = np.ndarray[Any, np.dtype[np.integer[Any]]]
 class View:
     """The active observations, one row each, under the model just fitted.
 
-    Rows are in the order told, except for a `WassersteinBudget`, which sees them in the order of the model's matrices.
+    Rows are in the order told, except for a `WassersteinBudget` and a `ResponseBudget`: these see them in the order of
+    the model's matrices.
     """
 
     posterior: Posterior  # with its kernel, noise, X (unit cube), P and alpha

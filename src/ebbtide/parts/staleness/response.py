@@ -8,6 +8,7 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
 from math import sqrt
 
 from ebbtide.parts.staleness.interface import PolicyState, Verdict, View
@@ -44,8 +45,8 @@ class ResponseBudget(WassersteinBudget):
         return replace(verdict, state=verdict.state | learned | {"told": float(view.told)})
 
     def saving(self, state: PolicyState) -> Callable[[int], float]:
-        share = Intervals.of(state).share
-        return lambda n: WORTH * share(n)
+        intervals = Intervals.of(state)
+        return lambda n: WORTH * intervals.share(n)
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class Intervals:
             KEPT * self.intervals + rest * by_interval * by_interval,
         )
 
-    @property
+    @cached_property
     def slope(self) -> float:
         """b, as far as it is sure."""
         if self.weight < ENOUGH or self.squares <= VARIED * self.mean_square**2:

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from ebbtide.checks import as_finite, is_plain_name, is_text
 from ebbtide.errors import ConfigurationError, DamagedError, SnapshotError, StudyError, UnknownStudyError
 from ebbtide.records import Observation, Violations
+from ebbtide.study.codec import is_same_algorithm
 from ebbtide.study.conditions import Conditions
 from ebbtide.study.definition import Definition, check_same
 from ebbtide.study.live import LiveOptions
@@ -127,6 +128,8 @@ class Storage:
                     return self._create(name, definition)
         given = definition.to_json()
         stored = _with_defaults(found.definition)
+        if is_same_algorithm(stored["algorithm"], given["algorithm"]):
+            given["algorithm"] = stored["algorithm"]
         check_same(name, stored, {key: given[key] for key in given if key not in unsaid})
         return found
 
