@@ -136,6 +136,23 @@ def test_r_gp_ucbs_epsilon_is_the_maximum_of_the_tv_likelihood(rng):
     assert fitted >= max(best_likelihood(steps) for steps in np.geomspace(10.0, 400.0, 9)) - 0.3
 
 
+def test_r_gp_ucbs_epsilon_is_fitted_when_the_data_have_grown_and_before_they_are_dropped(rng):
+    X, t, y = observations(rng, 60)
+    state, fitted_at, dropped_at = {}, [], None
+    for n in range(1, 61):
+        verdict = eb.PeriodicReset(multiplier=6.0).review(view_of(SPACE_ONLY, X[:n], t[:n], y[:n], t[n - 1], state))
+        fitted_at += [n] if verdict.state is not state else []
+        state = verdict.state
+        if len(verdict.rows):
+            dropped_at = n
+            break
+    assert fitted_at[:8] == [4, 5, 6, 7, 8, 9, 10, 11]
+    assert fitted_at[-1] == state["rows"] == dropped_at > 20
+    assert len(fitted_at) < dropped_at - 5
+    again = eb.PeriodicReset().review(view_of(SPACE_ONLY, X[:5], t[:5], y[:5], t[4], state))
+    assert again.state["rows"] == 5.0, "new data"
+
+
 # --- ET-GP-UCB ------------------------------------------------------------------------------------------------
 
 

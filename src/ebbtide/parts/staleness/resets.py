@@ -11,6 +11,8 @@ from ebbtide.gp.kernels import Matern, Stationary, StepDecay
 from ebbtide.gp.priors import TimeLimits, weak_prior
 from ebbtide.parts.staleness.interface import PolicyState, Staleness, Verdict, View
 
+GROWTH = 1.1  # of the data, until R-GP-UCB's ε is fitted again
+
 
 @dataclass(frozen=True)
 class PeriodicReset(Staleness):
@@ -19,7 +21,8 @@ class PeriodicReset(Staleness):
     Their Corollary 4.1: N = ⌈multiplier · ε^{−1/4}⌉ for the squared exponential, and −1/(4 − c) in the exponent for
     Matérn-ν, c = d(d+1)/(2ν + d(d+1)). They also cap N at the number of rounds T, which changes nothing: a reset
     after the last round never happens. ε, the share of the function that is new at each observation, is fitted to the
-    current data with their TV kernel (`StepDecay`), and kept while there are too few observations for a fit.
+    current data with their TV kernel (`StepDecay`): whenever the data have grown by a tenth, and before they are
+    dropped. It is kept while there are too few observations for a fit.
     """
 
     multiplier: float = 12.0
@@ -31,10 +34,19 @@ class PeriodicReset(Staleness):
         object.__setattr__(self, "multiplier", multiplier)
 
     def review(self, view: View) -> Verdict:
-        state = view.state if len(view) < MIN_ROWS else {"epsilon": _fitted_epsilon(view)}
+        state, n = view.state, len(view)
+        if n >= MIN_ROWS and (self._has_grown(n, state) or self._full(view, state)):
+            state = {"epsilon": _fitted_epsilon(view), "rows": float(n)}
+        return Verdict(range(n) if self._full(view, state) else (), state=state)
+
+    def _has_grown(self, n: int, state: PolicyState) -> bool:
+        """By a tenth since ε was fitted, or from nothing. A fit costs as much as a step of the model."""
+        rows = state.get("rows", 0.0)
+        return n < rows or n >= GROWTH * rows
+
+    def _full(self, view: View, state: PolicyState) -> bool:
         spatial, d = view.posterior.kernel.spatial, view.posterior.points.shape[1]
-        full = bool(state) and len(view) > self.period(state["epsilon"], spatial, d)
-        return Verdict(range(len(view)) if full else (), state=state)
+        return bool(state) and len(view) > self.period(state["epsilon"], spatial, d)
 
     def period(self, epsilon: float, spatial: Stationary, d: int) -> int:
         """N(ε)."""
