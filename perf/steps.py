@@ -2,6 +2,7 @@
 
     python perf/steps.py                         (or: --steps 50 --only inverses small)
     python perf/steps.py --only small --before ../ebbtide-before/src
+    python perf/steps.py --only tide             (apart from the others: tide's steps beside W-DBO's)
 
 A step is: ask, and tell a value of an objective that drifts (d = 3). A policy keeps the number of observations. Times
 are divided by that of a LAPACK inverse of the same size, taken in turn with the steps. With `--before`, the median
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +30,19 @@ from ebbtide.gp.linalg import one_blas_thread
 INTERVAL = 3.0  # between two observations
 SETTLING = 10  # steps that do not count
 BLOCKS, SMALL = 20, 60  # of steps at n = 30, in turn with those of another checkout
+ENGINE = ["inverses", "exact", "small"]
 SPACE = {f"x{k}": eb.Float(0.0, 1.0) for k in range(3)}
 
 
 class Study:
     """An optimizer that always has n observations, or as many more as are told."""
 
-    def __init__(self, n: int, *, method: str = "bound", keeps_all: bool = False) -> None:
+    def __init__(self, n: int, *, name: str = "w-dbo", **policy: Any) -> None:
         self.clock, self.rng = eb.ManualClock(), np.random.default_rng(0)
-        policy: Any = eb.KeepAll() if keeps_all else eb.WassersteinBudget(method=method, min_active=n, max_active=n)  # type: ignore[arg-type]
-        self.opt = eb.Optimizer(
-            SPACE, direction="maximize", clock=self.clock, seed=0, n_initial=0, algorithm=eb.Algorithm(staleness=policy)
-        )
+        known = eb.algorithms.get(name)
+        if isinstance(known.staleness, eb.WassersteinBudget):
+            known = replace(known, staleness=replace(known.staleness, min_active=n, max_active=n, **policy))
+        self.opt = eb.Optimizer(SPACE, direction="maximize", clock=self.clock, seed=0, n_initial=0, algorithm=known)
         for x in self.rng.random((n, 3)):
             self._tell(dict(zip(SPACE, map(float, x), strict=True)))
         for _ in range(SETTLING):
@@ -95,7 +98,7 @@ def inverses(steps: int) -> list[dict[str, object]]:
     cases: list[tuple[str, int, dict[str, Any], float, float]] = [
         ("n = 800", 800, {}, 1.0, 0.6),
         ("n = 1600", 1600, {}, 0.6, 0.3),
-        ("keep all, n = 2000", 2000, {"keeps_all": True}, 0.5, 0.5),
+        ("keep all, n = 2000", 2000, {"name": "keep-all"}, 0.5, 0.5),
     ]
     for label, n, kind, must, aim in cases:
         taken, unit = compared(n, steps, **kind)
@@ -114,6 +117,16 @@ def exact(steps: int) -> list[dict[str, object]]:
         taken = np.array([(true.step(), bound.step()) for _ in range(steps)])
         ratio = float(taken[:, 0].mean() / taken[:, 1].mean())
         rows.append(line(f"mean step with the exact criterion / with the bound, n = {n}", ratio, 1.2, 1.0))
+    return rows
+
+
+def default(steps: int) -> list[dict[str, object]]:
+    rows = []
+    for n, must, aim in ((30, None, None), (200, 3.0, 1.5), (800, None, None)):
+        tide, wdbo = Study(n, name="tide"), Study(n)
+        taken = np.array([(tide.step(), wdbo.step()) for _ in range(steps)])
+        ratio = float(taken[:, 0].mean() / taken[:, 1].mean())
+        rows.append(line(f"mean step of tide / of W-DBO, n = {n}", ratio, must, aim))
     return rows
 
 
@@ -146,10 +159,13 @@ def line(figure: str, measured: float, must: float | None = None, aim: float | N
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--only", nargs="*", default=["inverses", "exact", "small"])
+    parser.add_argument("--only", nargs="*", choices=["inverses", "exact", "small", "tide"], default=ENGINE)
     parser.add_argument("--before", type=Path, help="src of another checkout, for the comparison at n = 30")
     add_option(parser)
     chosen = parser.parse_args()
+    if chosen.only == ["tide"]:
+        record("steps-tide", default(chosen.steps), "python perf/steps.py --only tide")
+        return
     rows = inverses(chosen.steps) if "inverses" in chosen.only else []
     rows += exact(chosen.steps) if "exact" in chosen.only else []
     rows += small(chosen.before) if "small" in chosen.only else []

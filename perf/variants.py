@@ -23,6 +23,7 @@ from ebbtide.gp.arrays import Array
 from ebbtide.parts.acquisition import Context
 
 USUAL = Protocol(noise_of="deviation")
+QUIET = replace(USUAL, noise=USUAL.noise / 5.0)
 FAST = replace(USUAL, compute=Modelled(tuple(c / 2.0 for c in CALIBRATIONS["botorch"].coefficients)))
 
 
@@ -40,15 +41,19 @@ class ScaledUCB:
 def variants() -> dict[str, tuple[str | eb.Algorithm, Protocol]]:
     """A column of the table each: an algorithm and a protocol."""
     wdbo = eb.algorithms.get("w-dbo")
+    counting, greedy = replace(wdbo, staleness=eb.ResponseBudget()), ScaledUCB(1.0 / 4.0)
     return {
         "w-dbo": ("w-dbo", USUAL),
         "noise of the variance": ("w-dbo", replace(USUAL, noise_of="variance")),
         "2 × as fast": ("w-dbo", FAST),
-        "β / 4": (replace(wdbo, acquisition=ScaledUCB(1.0 / 4.0)), USUAL),
+        "β / 4": (replace(wdbo, acquisition=greedy), USUAL),
         "β / 16": (replace(wdbo, acquisition=ScaledUCB(1.0 / 16.0)), USUAL),
         "weighted mean": (replace(wdbo, mean="weighted"), USUAL),
         "MLE": (replace(wdbo, inference="mle"), USUAL),
-        "ResponseBudget": (replace(wdbo, staleness=eb.ResponseBudget()), USUAL),
+        "ResponseBudget": (counting, USUAL),
+        "ResponseBudget, β / 4": (replace(counting, acquisition=greedy), USUAL),
+        "ResponseBudget, weighted mean": (replace(counting, mean="weighted"), USUAL),
+        "ResponseBudget, noise / 5": (counting, QUIET),
     }
 
 
