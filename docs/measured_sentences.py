@@ -71,6 +71,10 @@ def performance() -> None:
     for text, algorithm in (("in every ask: {} ({} to {}).", "w-dbo"), ("before the last one: {} ({} to {}).", "tide")):
         ratio = row("paired", algorithm=algorithm, benchmark="all")
         quote(text, *(f"{ratio[name]:.2f}" for name in ("mean", "low", "high")))
+    quote = on("docs/performance.md", "steps-tide")
+    quote(
+        "{}, {} and {} times as long as one of W-DBO's", *(f"{ratio:.2f}" for ratio in data("steps-tide")["measured"])
+    )
     theirs, ours = (row("steps", n=200, library=name)["ms"] for name in ("BoTorch SingleTaskGP + UCB", "ebbtide"))
     most = row("steps", n=data("steps")["n"].max(), library="ebbtide")
     on("docs/limitations.md", "steps")("with {} active observations, about {} ms", f"{most['n']}", f"{most['ms']:.0f}")

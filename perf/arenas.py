@@ -1,16 +1,18 @@
 """ebbtide and its peers in arenas that others wrote: the same asks at the same moments, the same noise.
 
-    make perf-arenas        (or: python perf/arenas.py --seeds 3 --only peers)
+    make perf-arenas        (or: python perf/arenas.py --seeds 3 --asks 300 --only peers)
 
 | figure  | what is compared                                                                                     |
 |---------|------------------------------------------------------------------------------------------------------|
-| `peers` | time-weighted regret of `tide` / each other contender, in each arena and over all                    |
+| `peers` | time-weighted regret of `tide` / each other contender, in each arena and over all; "simbench told"    |
+|         | is the grid with a `tide` that is told of load, sun and day, and does not count among all            |
 | `grid`  | `tide` on SimBench, told of the load and the sun, the day, the limits, or the cost of moving / untold |
 
 Ratios are paired by seed: geometric means with 95 % intervals, and the p of Wilcoxon's signed-rank test. "best window"
 is the sliding window whose length was the best in hindsight for each seed, "best static" the best setting in
-hindsight among those that never change. GPSampler and Xopt, which take minutes a run, have `--slow-seeds`; the column
-`pairs` says how many seeds both have.
+hindsight among those that never change, for which the number of asks does not matter. What takes minutes a run has
+`--slow-seeds`: GPSampler and Xopt, with few asks only, and W-DBO with many; the column `pairs` says how many seeds both
+have.
 Runs are kept in out/arenas.csv, and another call goes on with them: remove it when an optimizer changes.
 """
 
@@ -31,10 +33,15 @@ from world import interval
 from ebbtide.gp.arrays import Array
 
 ARENAS = ("gmpb-2d", "gmpb-3d", "gmpb-5d", "deap-moving-peaks", "simbench")
-QUICK = ("tide", "w-dbo", *(f"window {size}" for size in WINDOWS), "CMA-ES", "TPE", STATIC)
+QUICK = ("tide", "CMA-ES", "TPE")
 SLOW = ("GPSampler", "Xopt")
+ASKS = (300, 1000, 3000)  # 3, 10 and 30 between two changes of a landscape; on the grid 43, 143 and 429 a day
+FEWEST, FEW = ASKS[
+    :2
+]  # with more asks, windows of these lengths hold too short a time, and the grid is told all or nothing
 BEST_WINDOW = "best window"
 RIVALS = ("w-dbo", BEST_WINDOW, "CMA-ES", "TPE", "GPSampler", "Xopt", STATIC)
+TOLD_OF_ITS_WORLD = ("simbench told", "simbench", "tide: context day")  # a name, the arena and our contender
 # What the grid's optimizer is told, the arena, and the measure that is compared with an optimizer that is not told.
 TOLD = (
     ("context", "simbench", "regret"),
@@ -47,17 +54,33 @@ TOLD = (
 )
 
 
+def quick(asks: int) -> tuple[str, ...]:
+    """The contenders that all seeds have."""
+    return QUICK + (("w-dbo", *(f"window {size}" for size in WINDOWS)) if asks <= FEW else ())
+
+
+def slow(asks: int) -> tuple[str, ...]:
+    """Those that take minutes a run."""
+    return SLOW if asks <= FEWEST else ("w-dbo",) if asks > FEW else ()
+
+
+def informed(asks: int) -> list[tuple[str, str]]:
+    """The contenders that are told something of a grid, and with which each is compared."""
+    told = [(arena, name) for told, arena, _ in TOLD for name in ("tide", f"tide: {told}")]
+    return told if asks <= FEW else [TOLD_OF_ITS_WORLD[1:]]
+
+
 def cases_of(chosen: argparse.Namespace) -> list[Case]:
-    """Seed by seed, so that whatever is there when it is interrupted can be compared."""
+    """Seed by seed, so that whatever is there when it is interrupted can be compared; what is slow at last."""
     cases = []
     for seed in range(chosen.seeds):
         if "peers" in chosen.only:
-            names = QUICK + (SLOW if seed < chosen.slow_seeds else ())
-            cases += [Case(arena, name, chosen.asks, seed) for arena in chosen.arenas for name in names]
+            cases += [Case(arena, STATIC, 0, seed) for arena in chosen.arenas]
+            cases += [Case(arena, name, n, seed) for n in chosen.asks for arena in chosen.arenas for name in quick(n)]
         if "grid" in chosen.only:
-            cases += [
-                Case(arena, name, chosen.asks, seed) for told, arena, _ in TOLD for name in ("tide", f"tide: {told}")
-            ]
+            cases += [Case(arena, name, n, seed) for n in chosen.asks for arena, name in informed(n)]
+    for seed in range(min(chosen.slow_seeds, chosen.seeds)) if "peers" in chosen.only else ():
+        cases += [Case(arena, name, n, seed) for n in chosen.asks for arena in chosen.arenas for name in slow(n)]
     return cases
 
 
@@ -66,7 +89,7 @@ class Runs:
 
     def __init__(self, frame: pd.DataFrame, asks: int, seeds: int) -> None:
         made = frame.reset_index()
-        self.frame = made[(made["asks"] == asks) & (made["seed"] < seeds)]
+        self.frame = made[made["asks"].isin([0, asks]) & (made["seed"] < seeds)]
 
     def of(self, arena: str, contender: str, measure: str) -> pd.Series:
         """By seed, as far as there are runs."""
@@ -76,7 +99,7 @@ class Runs:
         mine = (self.frame["arena"] == arena) & (self.frame["contender"] == contender)
         return self.frame[mine].set_index("seed")[measure].astype(float)
 
-    def pairs(self, arena: str, above: str, below: str, measure: str) -> tuple[Array, Array]:
+    def pairs(self, arena: str, above: str, below: str, measure: str = "regret") -> tuple[Array, Array]:
         """Of the seeds that both have."""
         both = pd.concat([self.of(arena, name, measure) for name in (above, below)], axis=1, join="inner").sort_index()
         return both.iloc[:, 0].to_numpy(), both.iloc[:, 1].to_numpy()
@@ -101,9 +124,12 @@ def compared(figure: str, arena: str, rival: str, above: Array, below: Array) ->
 def peers(runs: Runs, arenas: Sequence[str]) -> list[dict[str, object]]:
     rows = []
     for rival in RIVALS:
-        pairs = {arena: runs.pairs(arena, "tide", rival, "regret") for arena in arenas}
+        pairs = {arena: runs.pairs(arena, "tide", rival) for arena in arenas}
         met = {arena: pair for arena, pair in pairs.items() if len(pair[0])}
         rows += [compared("peers", arena, rival, *pair) for arena, pair in met.items()]
+        name, arena, ours = TOLD_OF_ITS_WORLD
+        told = runs.pairs(arena, ours, rival)
+        rows += [compared("peers", name, rival, *told)] if arena in arenas and len(told[0]) else []
         if len(met) > 1:
             above, below = (np.concatenate(side) for side in zip(*met.values(), strict=True))
             rows.append(compared("peers", "all", rival, above, below) | {"ours": "", "theirs": ""})
@@ -111,17 +137,19 @@ def peers(runs: Runs, arenas: Sequence[str]) -> list[dict[str, object]]:
 
 
 def grid(runs: Runs) -> list[dict[str, object]]:
+    pairs = [
+        (told, arena, measure, runs.pairs(arena, f"tide: {told}", "tide", measure)) for told, arena, measure in TOLD
+    ]
     return [
-        compared("grid", arena, f"{told}: {measure}", *runs.pairs(arena, f"tide: {told}", "tide", measure))
-        for told, arena, measure in TOLD
+        compared("grid", arena, f"{told}: {measure}", *pair) for told, arena, measure, pair in pairs if len(pair[0])
     ]
 
 
 def options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--slow-seeds", type=int, default=3, help="of GPSampler and Xopt")
-    parser.add_argument("--asks", type=int, default=300)
+    parser.add_argument("--slow-seeds", type=int, default=3, help="of GPSampler, Xopt and a long W-DBO")
+    parser.add_argument("--asks", type=int, nargs="*", default=list(ASKS), help="in a run; several are compared apart")
     parser.add_argument("--arenas", nargs="*", default=list(ARENAS))
     parser.add_argument("--only", nargs="*", choices=["peers", "grid"], default=["peers", "grid"])
     parser.add_argument("--jobs", type=int, default=1)
@@ -133,14 +161,17 @@ def options() -> argparse.ArgumentParser:
 def main() -> None:
     chosen = options().parse_args()
     frame = finished(cases_of(chosen), result, (Case, Result), chosen.runs, chosen.jobs)
-    runs = Runs(frame, chosen.asks, chosen.seeds)
-    rows = peers(runs, chosen.arenas) if "peers" in chosen.only else []
-    rows += grid(runs) if "grid" in chosen.only else []
+    rows: list[dict[str, object]] = []
+    for asks in chosen.asks:
+        runs = Runs(frame, asks, chosen.seeds)
+        found = peers(runs, chosen.arenas) if "peers" in chosen.only else []
+        found += grid(runs) if "grid" in chosen.only else []
+        rows += [{"asks": asks} | row for row in found]
     sys.stderr.write("\n")
     for row in rows:
         shown = f"{row['ratio']:6} [{row['low']}, {row['high']}]"
-        sys.stdout.write(f"{row['figure']:6} {row['arena']:18} {row['rival']:20} {shown:24} p = {row['p']:6}")
-        sys.stdout.write(f"  {row['ours']} / {row['theirs']}, {row['pairs']} pairs\n")
+        sys.stdout.write(f"{row['asks']:4} {row['figure']:6} {row['arena']:18} {row['rival']:20} {shown:24}")
+        sys.stdout.write(f" p = {row['p']:6}  {row['ours']} / {row['theirs']}, {row['pairs']} pairs\n")
     record("arenas", rows, "make perf-arenas")
 
 

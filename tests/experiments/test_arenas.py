@@ -97,11 +97,31 @@ def test_over_all_arenas_every_pair_counts_once():
     assert both["p"] < 0.01
 
 
-def test_runs_come_seed_by_seed_and_slow_peers_have_fewer():
+def test_runs_come_seed_by_seed_and_slow_ones_last_with_fewer_seeds():
     chosen = arenas.options().parse_args(["--seeds", "3", "--slow-seeds", "1", "--arenas", "gmpb-2d"])
     cases = arenas.cases_of(chosen)
-    assert [case.seed for case in cases] == sorted(case.seed for case in cases)
-    assert {case.seed for case in cases if case.contender in arenas.SLOW} == {0}
-    assert {case.contender for case in cases} >= {*arenas.QUICK, *arenas.SLOW, "tide: limits"}
+    last = [case for case in cases if case.contender in arenas.slow(case.asks)]
+    assert {(case.contender, case.asks, case.seed) for case in last} == {
+        *((name, 300, 0) for name in arenas.SLOW),
+        ("w-dbo", 3000, 0),
+    }
+    assert cases[-len(last) :] == last
+    assert [case.seed for case in cases[: -len(last)]] == sorted(case.seed for case in cases[: -len(last)])
+    assert {case.contender for case in cases} >= {*arenas.quick(300), *arenas.SLOW, "tide: limits"}
     assert all(case.contender in arenas_contenders.CONTENDERS or case.contender == arenas_runs.STATIC for case in cases)
-    assert len({astuple(case) for case in cases if case.contender == "TPE"}) == 3
+    assert len({astuple(case) for case in cases if case.contender == "TPE"}) == 3 * len(arenas.ASKS)
+
+
+def test_the_best_static_setting_has_no_number_of_asks():
+    asked = frame({("a", "tide"): [1.0, 2.0]})
+    runs = pd.concat([asked, frame({("a", arenas_runs.STATIC): [4.0, 8.0]}, asks=0)])
+    (row,) = arenas.peers(arenas.Runs(runs, asks=30, seeds=2), ["a"])
+    assert (row["rival"], row["ratio"], row["pairs"]) == (arenas_runs.STATIC, 0.25, 2)
+
+
+def test_a_grid_whose_optimizer_is_told_of_its_world_is_apart_from_all():
+    regrets = {("simbench", "tide"): [1.0], ("simbench", "tide: context day"): [0.5], ("simbench", "TPE"): [2.0]}
+    regrets |= {("a", "tide"): [1.0], ("a", "TPE"): [4.0]}
+    rows = arenas.peers(arenas.Runs(frame(regrets), asks=30, seeds=1), ["a", "simbench"])
+    ratios = {row["arena"]: row["ratio"] for row in rows}
+    assert ratios == {"a": 0.25, "simbench": 0.5, "simbench told": 0.25, "all": pytest.approx(0.125**0.5, rel=0.01)}
