@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 import ebbtide as eb
 from ebbtide.gp.posterior import Moment, condition
 from ebbtide.parts.acquisition import Context, LowerBound
-from ebbtide.parts.maximization import climb, maximize
+from ebbtide.parts.maximization import BLIND, climb, maximize
 from ebbtide.space import Space
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -150,3 +150,44 @@ def test_with_many_observations_it_is_as_good_as_a_dense_search():
         dense = np.stack(np.meshgrid(*[np.linspace(0.0, 1.0, 101)] * 2), -1).reshape(-1, 2)
         gaps.append(value_at(eb.UCB(), moment, dense, 400).max() - value_at(eb.UCB(), moment, x[None], 400)[0])
     assert max(gaps) < 0.02
+
+
+# --- doubts about a model for which the parameters hardly matter --------------------------------------------------
+
+
+def at_the_corners(reach, *, noise=0.3, slope=0.0):
+    """A posterior that knows the corners of a square alone, all of the same value but for a slope."""
+    X = np.array(list(itertools.product([0.0, 1.0], repeat=2)) * 5)
+    t = np.arange(20.0) / 20.0
+    kernel = product_kernel(reach)
+    return condition(kernel, noise, X, t, slope * X[:, 0]).at(1.0)
+
+
+def asked(acquisition, moment, number=200):
+    return np.array([maximize(acquisition, moment, cube(2), np.random.default_rng(seed), 20) for seed in range(number)])
+
+
+def inside(X):
+    return ((X > 0.05) & (X < 0.95)).any(axis=1)
+
+
+def test_while_the_parameters_seem_not_to_matter_some_asks_are_made_at_random():
+    moment = at_the_corners(2.5)
+    assert not inside(asked(eb.UCB(), moment)).any(), "it goes where it is least certain"
+    X = asked(eb.TrackingUCB(), moment)
+    assert inside(X).mean() == pytest.approx(BLIND, abs=0.1)
+    scattered = X[inside(X)]
+    assert scattered.min(axis=0).max() < 0.2
+    assert scattered.max(axis=0).min() > 0.8
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [at_the_corners(1.0), at_the_corners(2.5, noise=1e-4, slope=1.0), at_the_corners(2.5, slope=5.0)],
+    ids=["short lengthscale", "hardly any noise", "a slope"],
+)
+def test_while_they_matter_no_ask_is_made_at_random(moment):
+    class Trusting(eb.TrackingUCB):
+        doubts = False
+
+    assert np.array_equal(asked(eb.TrackingUCB(), moment, 40), asked(Trusting(), moment, 40))

@@ -9,7 +9,7 @@ function that has drifted since.
 
 from dataclasses import dataclass
 from math import log, pi, sqrt
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from scipy.special import erfcx, log_ndtr
@@ -30,7 +30,11 @@ class Context:
 
 
 class Acquisition(Protocol):
-    """The interface of an acquisition: any callable with this signature."""
+    """The interface of an acquisition: any callable with this signature.
+
+    With an attribute `doubts = True`, some asks are made at random while the model believes that the parameters hardly
+    matter (maximization.py).
+    """
 
     def __call__(self, mean: Array, std: Array, context: Context) -> tuple[Array, Array, Array]:
         """(value, ∂value/∂mean, ∂value/∂std)."""
@@ -63,9 +67,12 @@ class TrackingUCB:
 
     What a probe finds stays true for about one l_T. The more queries fit into that time, the more of them can use it,
     so the more a probe may cost. Without an l_T, the objective is taken to stay as it is: q = 2n, as in `UCB`.
+
+    It doubts a model for which the parameters hardly matter: then one ask in four is made at random.
     """
 
     weight: float = 0.5
+    doubts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         weight = as_finite(self.weight)

@@ -15,7 +15,7 @@ import numpy as np
 from ebbtide.gp.arrays import Array, Rows
 from ebbtide.gp.posterior import Gradient, Outline, Posterior
 from ebbtide.gp.quasirandom import sobol
-from ebbtide.parts.acquisition import Acquisition, Context
+from ebbtide.parts.acquisition import Acquisition, Context, Random
 from ebbtide.space import Space
 
 CANDIDATES = 256  # quasi-random points in the cube
@@ -29,6 +29,8 @@ CLIMB_STEPS = 12
 FARTHEST = 2.0  # times the first step: a longer one would trust the curvature too far away
 ENOUGH = 3e-4  # the ascent ends when no start promises to beat the best one by more
 FEWEST_STEPS = 2  # before that, too little is known of the curvature for a promise
+BLIND = 0.25  # of the asks are made at random while the parameters seem not to matter, if the acquisition doubts that
+SIGHTED = 64  # places where the model is asked whether they matter
 
 Objective = Callable[[Array], tuple[Array, Array]]  # values and slopes, in new arrays
 Bounds = tuple[Array, Array]  # the lowest and the highest coordinates that may be chosen
@@ -61,6 +63,8 @@ def maximize(
     The acquisition is told `n`, the number of observations (without pending ones), and `pace`, the queries per l_T. The
     points `near` are tried besides the quasi-random ones: by default those of the newest observations.
     """
+    if getattr(acquisition, "doubts", False) and parameters_hardly_matter(moment, space) and rng.random() < BLIND:
+        acquisition = Random()
     near = moment.posterior.points[-RECENT:] if near is None else near
     return _best(acquisition, moment, space, [_candidates(space, rng), near], (n, space.dim, pace), bounds)
 
@@ -84,6 +88,19 @@ def maximize_over(
         bounds = np.append(bounds[0], 0.0), np.append(bounds[1], 1.0)
     best = _best(acquisition, interval, timed, pool, (n, space.dim, pace), bounds)
     return best[:-1], float(best[-1])
+
+
+def parameters_hardly_matter(moment: Predictor, space: Space) -> bool:
+    """Whether one hill is wider than the cube, and lower than the noise.
+
+    The deviation is then largest at the corners, an acquisition asks nowhere else, and if the corners go up and down
+    together, nothing will ever contradict this model. An ask at random costs nothing, as the model sees it.
+    """
+    posterior = moment.posterior
+    if posterior.kernel.spatial.shortest <= math.sqrt(space.dim):
+        return False
+    mean, _ = moment.predict(space.spread(_sobol(space.dim)[:SIGHTED]))
+    return float(np.ptp(mean)) < math.sqrt(posterior.noise)
 
 
 class _Timed:
