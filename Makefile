@@ -21,7 +21,7 @@ unexport PYTHONDONTWRITEBYTECODE# the tests start hundreds of processes: none sh
 
 .DEFAULT_GOAL := help
 .PHONY: help demo quick lint format test coverage test-slow test-minimum test-python test-browser test-operations test-postgres test-integrations \
-  docs dist chaos chaos-postgres fuzz hostile perf perf-botorch perf-optuna perf-long perf-field perf-variants perf-inference \
+  docs dist chaos chaos-postgres fuzz hostile perf perf-botorch perf-optuna perf-long perf-controls perf-variants perf-inference \
   perf-values perf-caution perf-tracker perf-sparse perf-siblings perf-world perf-arenas perf-pace perf-pace-botorch perf-service perf-throughput perf-worst perf-first-ask perf-resume perf-fleet perf-unread perf-dashboard \
   perf-live test-systems soak clean
 
@@ -106,8 +106,8 @@ perf-optuna: .venv-perf/.installed ## Optuna's samplers and ours on objectives t
 perf-long: .venv/.installed ## 100,000 asks: do the response time and the dataset's size stay level?
 	$(BIN)/python perf/long_run.py
 
-perf-field: .venv/.installed ## every algorithm on every benchmark of the paper: regret and speed
-	$(BIN)/python perf/field.py
+perf-controls: .venv/.installed ## tide against simpler ways to forget: the oldest, any, a window of the best length
+	$(BIN)/python perf/controls.py --runs out/controls
 
 perf-variants: .venv/.installed ## why our figures differ from the paper's: noise, speed, β, inference
 	$(BIN)/python perf/variants.py

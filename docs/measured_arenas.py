@@ -3,26 +3,38 @@
 import pandas as pd
 
 OURS = "tide"
+ASKS = (300, 1000, 3000)
+TOLD = "simbench told"
 
 
-def _wide(found: pd.DataFrame) -> pd.DataFrame:
-    return found[found["figure"] == "peers"]
+def _wide(found: pd.DataFrame, asks: int) -> pd.DataFrame:
+    return found[(found["figure"] == "peers") & (found["asks"] == asks)]
+
+
+def _arenas(found: pd.DataFrame) -> list[str]:
+    """In all of which a run was made; what is told of its world comes last."""
+    names = [name for name in found[found["figure"] == "peers"]["arena"].unique() if name not in ("all", TOLD)]
+    return [*names, TOLD]
 
 
 def peers_header(found: pd.DataFrame) -> list[str]:
-    arenas = [arena for arena in _wide(found)["arena"].unique() if arena != "all"]
-    return [f"{OURS} /", *arenas, "all", "95 % interval", "p", "pairs"]
+    return [f"{OURS} /", *_arenas(found), "all but told", "95 % interval", "p", "pairs"]
 
 
-def peers_rows(found: pd.DataFrame) -> list[list[str]]:
-    return [_rival(lines, peers_header(found)[1:-3]) for _, lines in _wide(found).groupby("rival", sort=False)]
+def peers_rows(found: pd.DataFrame, asks: int) -> list[list[str]]:
+    """Of all arenas together, only where there is more than one."""
+    return [
+        _rival(lines.set_index("arena"), _arenas(found)) for _, lines in _wide(found, asks).groupby("rival", sort=False)
+    ]
 
 
 def _rival(lines: pd.DataFrame, arenas: list[str]) -> list[str]:
-    by_arena = lines.set_index("arena")
-    ratios = [f"{by_arena.at[arena, 'ratio']:.2f}" if arena in by_arena.index else "–" for arena in arenas]
-    last = lines.iloc[-1]
-    return [str(last["rival"]), *ratios[:-1], f"**{ratios[-1]}**", *_evidence(last)]
+    ratios = [f"{lines.at[arena, 'ratio']:.2f}" if arena in lines.index else "–" for arena in arenas]
+    rival = str(lines["rival"].iloc[0])
+    if "all" not in lines.index:
+        return [rival, *ratios, "–", "–", "–", "–"]
+    last = lines.loc["all"]
+    return [rival, *ratios, f"**{last['ratio']:.2f}**", *_evidence(last)]
 
 
 def _evidence(line: pd.Series) -> list[str]:
@@ -34,28 +46,35 @@ def _evidence(line: pd.Series) -> list[str]:
 
 
 def regrets_header(found: pd.DataFrame) -> list[str]:
-    return ["", *peers_header(found)[1:-4]]
+    return ["asks", "", *_arenas(found)]
 
 
 def regrets_rows(found: pd.DataFrame) -> list[list[str]]:
     """Mean regret of each; ours over the seeds that the first rival has."""
-    peers, arenas = _wide(found), regrets_header(found)[1:]
-    first = peers[peers["rival"] == peers["rival"].iloc[0]].set_index("arena")
-    rows = [[OURS, *(f"{first.at[arena, 'ours']:.3g}" for arena in arenas)]]
-    for rival, lines in peers.groupby("rival", sort=False):
-        theirs = lines.set_index("arena")["theirs"]
-        rows.append([str(rival), *(f"{theirs[arena]:.3g}" if arena in theirs.index else "–" for arena in arenas)])
+    rows = []
+    for asks in (asks for asks in ASKS if len(_wide(found, asks))):
+        peers = _wide(found, asks)
+        first = peers[peers["rival"] == peers["rival"].iloc[0]].set_index("arena")["ours"]
+        rows.append([str(asks), OURS, *_means(first, _arenas(found))])
+        for rival, lines in peers.groupby("rival", sort=False):
+            theirs = lines.set_index("arena")["theirs"].drop(TOLD, errors="ignore")  # the same as on the other grid
+            rows.append([str(asks), str(rival), *_means(theirs, _arenas(found))])
     return rows
 
 
+def _means(values: pd.Series, arenas: list[str]) -> list[str]:
+    return [f"{float(values[arena]):.3g}" if arena in values.index else "–" for arena in arenas]
+
+
 def grid_header(found: pd.DataFrame) -> list[str]:
-    return ["told", "measure", "without", "with", "ratio", "95 % interval", "p", "pairs"]
+    return ["asks", "told", "measure", "without", "with", "ratio", "95 % interval", "p", "pairs"]
 
 
 def grid_rows(found: pd.DataFrame) -> list[list[str]]:
     lines = found[found["figure"] == "grid"]
     return [
         [
+            str(line["asks"]),
             *str(line["rival"]).split(": "),
             f"{line['theirs']:.3g}",
             f"{line['ours']:.3g}",

@@ -231,37 +231,28 @@ def what_speed_buys() -> None:
 
 def variants() -> None:
     quote = on("docs/results.md", "variants")
-    known = data("variants").set_index(["problem", "algorithm"])["mean"].unstack().drop("normalised average")
+    lines = data("variants").set_index(["problem", "algorithm"])
+    known, errors = lines["mean"].unstack(), lines["error"].unstack()
     theirs = paper.AVERAGE_REGRET["w-dbo"].reindex(known.index)
-    logs = np.log(known.div(theirs, axis=0))
-    two = ["w-dbo", "noise of the variance"]
-    quote("{} away from the paper's, with noise of the variance by one of {}", *_factors(logs[two]))
-    quote(
-        "at or below the paper's on {} of these, with noise of the variance on {}",
-        *map(word, (logs[two] <= 0).sum()),
-    )
-
-    def change(problem: str, column: str, form: str, *, of: str = "w-dbo") -> tuple[str, str, str]:
-        return tuple(
-            format(value, form) for value in (known.at[problem, of], known.at[problem, column], theirs[problem])
-        )  # type: ignore[return-value]
-
-    counting = logs["ResponseBudget"]
-    quote("on {} of the eleven instead of {}", word((counting <= 0).sum()), word((logs["w-dbo"] <= 0).sum()))
+    met = known.le(theirs, axis=0).sum()
+    quote("on {} of the eleven instead of {}", word(met["ResponseBudget"]), word(met["w-dbo"]))
     ratios = known["ResponseBudget"] / known["w-dbo"]
     quote("its regret is {} of what it was on average", f"{np.exp(np.log(ratios).mean()):.2f}")
-    quote("by less than before, Rosenbrock ({}; the paper: {})", *change("rosenbrock", "ResponseBudget", ".1f")[1:])
-    quote("Rastrigin from {} to {} (the paper: {})", *change("rastrigin", "β / 4", ".0f"))
-    quote("Schwefel from {} to {} ({})", *change("schwefel", "β / 4", ".0f"))
-    quote("Hartmann6 from {} to {} ({})", *change("hartmann6", "β / 4", ".2f"))
-    quote("Rosenbrock from {} to {}", *change("rosenbrock", "β / 4", ".0f")[:2])
-    quote("brings Powell from {} to {} ({})", *change("powell", "2 × as fast", ".0f"))
-    quote("(from {} to {}; the paper: {})", *change("rosenbrock", "w-dbo", ".1f", of="noise of the variance"))
-
-
-def _factors(logs: pd.DataFrame) -> list[str]:
-    """How far ratios are from 1, up or down, on average."""
-    return [f"{value:.2f}" for value in np.exp(logs.abs().mean())]
+    greedy, weighted, quiet = (f"ResponseBudget, {what}" for what in ("β / 4", "weighted mean", "noise / 5"))
+    quote("Rastrigin is at {} (the paper: {})", f"{known.at['rastrigin', greedy]:.0f}", f"{theirs['rastrigin']:.0f}")
+    quote(
+        "Rastrigin is at {} and Schwefel at {} ± {} ({})",
+        *(f"{known.at[name, weighted]:.0f}" for name in ("rastrigin", "schwefel")),
+        f"{errors.at['schwefel', weighted]:.0f}",
+        f"{theirs['schwefel']:.0f}",
+    )
+    columns = ("noise of the variance", "w-dbo", "ResponseBudget", quiet)
+    quote(
+        "W-DBO is at {}, with that of the deviation at {}, when it counts what memory costs at {}, and with a fifth of "
+        "that noise at {} ({})",
+        *(f"{known.at['rosenbrock', column]:.1f}" for column in columns),
+        f"{theirs['rosenbrock']:.1f}",
+    )
 
 
 # --- the paper's statements ---------------------------------------------------------------------------------------
@@ -274,8 +265,7 @@ def found(table: str, name: str, column: object) -> float:
 def statements() -> None:
     quote = on("docs/paper.md", "sensitivity")
     alphas = means("average_regret", "sensitivity").loc["eggholder"]
-    few = ends(alphas[["0.05", "0.1", "0.25"]], ".0f")
-    quote("regret {} at α = 0, {} to {} from 0.05 to 0.25, {} at 1", f"{alphas['0']:.0f}", *few, f"{alphas['1']:.0f}")
+    quote("regret {} at α = 0, {} at ¼, {} at 1", *(f"{alphas[alpha]:.0f}" for alpha in ("0", "0.25", "1")))
     by_alpha = averages("sensitivity", list(alphas.index))
     quote("average {} at α = 0, which never forgets, {} at ¼", f"{by_alpha['0']:.2f}", f"{by_alpha['0.25']:.2f}")
     quote("keeps falling: {} at ½, {} at 1", f"{by_alpha['0.5']:.2f}", f"{by_alpha['1']:.2f}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import measured_arenas
@@ -218,21 +218,92 @@ def average(*names: str) -> tuple[str, ...]:
     return tuple(f"{found[name]:.2f}" for name in names)
 
 
-def printed(table: Printed) -> Rows:
-    lines = table.markdown().splitlines()[2:]
-    return [line.removeprefix("| ").removesuffix(" |").split(" | ") for line in lines]
+def printed(file: str, make: Callable[[], Printed]) -> Table:
+    def rows() -> Rows:
+        lines = make().markdown().splitlines()[2:]
+        return [line.removeprefix("| ").removesuffix(" |").split(" | ") for line in lines]
+
+    return Table((file,), rows, lambda: make().header)
 
 
 def regrets(name: str, measure: str = "average_regret", published: pd.DataFrame | None = None) -> Table:
-    def rows() -> Rows:
+    def make() -> Printed:
         main = [f"{alpha:g}" for alpha in sensitivity.ALPHAS] if name == "sensitivity" else list(paper.ALGORITHMS)
-        return printed(regret_table(statistics.compare(data(name), measure), "", main=main, published=published))
+        return regret_table(statistics.compare(data(name), measure), "", main=main, published=published)
 
-    return Table((name,), rows)
+    return printed(name, make)
 
 
 def values(measure: str) -> Table:
-    return Table(("table",), lambda: printed(value_table(means(measure), "")))
+    return printed("table", lambda: value_table(means(measure), ""))
+
+
+READINGS = {"deviation": "table", "variance": "table-variance"}
+
+
+def readings() -> Rows:
+    """What of the paper's table is met under each reading of its noise."""
+    runs = [data(file) for file in READINGS.values()]
+    return [[figure, *(of(each) for each in runs)] for figure, of in AGREEMENT.items()]
+
+
+def regret_means(runs: pd.DataFrame) -> pd.DataFrame:
+    return statistics.compare(runs, "average_regret").means
+
+
+def distance(runs: pd.DataFrame, names: list[str]) -> str:
+    """By which factor regrets are above or below the paper's: geometric mean. WLAN is in another unit."""
+    logs = np.log(regret_means(runs)[names] / paper.AVERAGE_REGRET[names]).drop("wlan")
+    return f"{np.exp(logs.abs().mean(axis=None)):.2f}"
+
+
+def at_most(runs: pd.DataFrame, name: str) -> str:
+    below = regret_means(runs)[name].le(paper.AVERAGE_REGRET["w-dbo"]).drop("wlan")
+    return f"{below.sum()} of {len(below)}"
+
+
+def lowest(runs: pd.DataFrame, name: str) -> str:
+    best = regret_means(runs)[list(paper.ALGORITHMS)].idxmin(axis=1)
+    return f"{(best == name).sum()} of {len(best)}"
+
+
+def tide_ratio(runs: pd.DataFrame, measure: str = "average_regret") -> str:
+    mean, low, high = statistics.geometric(statistics.relative(runs, "w-dbo", measure)["tide"])
+    return f"{mean:.2f} ({low:.2f} to {high:.2f})"
+
+
+AGREEMENT: dict[str, Callable[[pd.DataFrame], str]] = {
+    "W-DBO: by what factor its regret is off the paper's": lambda runs: distance(runs, ["w-dbo"]),
+    "all six algorithms: the same": lambda runs: distance(runs, list(paper.ALGORITHMS)),
+    "W-DBO at or below the paper's": lambda runs: at_most(runs, "w-dbo"),
+    "`tide` at or below the paper's W-DBO": lambda runs: at_most(runs, "tide"),
+    "W-DBO lowest of the six": lambda runs: lowest(runs, "w-dbo"),
+    "`tide`'s regret / W-DBO's": tide_ratio,
+    "the same, time-weighted": lambda runs: tide_ratio(runs, "time_weighted_regret"),
+}
+
+
+def controls() -> Rows:
+    """A line for each of ours and each rival: the ratio of the regrets on each benchmark, and over all."""
+    found = data("controls").query("measure == 'average_regret'")
+    return [
+        [ours, rival, *_ratios(lines.set_index("problem"))]
+        for (ours, rival), lines in found.groupby(["ours", "rival"], sort=False)
+    ]
+
+
+def _ratios(lines: pd.DataFrame) -> list[str]:
+    whole = lines.loc["all"]
+    each_ = [f"{lines.at[problem, 'ratio']:.2f}" for problem in benchmarks.PAPER]
+    return [*each_, f"**{whole['ratio']:.2f}**", f"{whole['low']:.2f} to {whole['high']:.2f}", p_of(whole)]
+
+
+def controls_header() -> list[str]:
+    return ["", "/", *benchmarks.PAPER, "all", "95 % interval", "p"]
+
+
+def p_of(line: pd.Series) -> str:
+    return "< 0.001" if line["p"] < 0.001 else f"{line['p']:.2g}"
 
 
 def readme_averages() -> Rows:
@@ -288,13 +359,6 @@ def variants() -> Rows:
         ]
         for problem in problems
     ]
-
-
-def field() -> Rows:
-    found = data("field").set_index(["problem", "algorithm"])["mean"]
-    columns = ["w-dbo-exact", "w-dbo", "oldest-first", "random-removal", "sliding-window", "r-gp-ucb", "tv-gp-ucb"]
-    columns += ["keep-all", "et-gp-ucb", "abo", "gp-ucb", "random"]
-    return [[f"{found['normalised average', column]:.2f}" for column in columns]]
 
 
 def inference() -> Rows:
@@ -410,10 +474,14 @@ TABLES = {
     "load": load("load-0.3s"),
     "postgresql-load": load("postgresql-load-0.3s"),
     "fleet-studies": each("fleet-studies", "{:,.0f}", "{:.1f}", "{:.1f}", "{:.1f}"),
+    "hidden": each("hidden", "{}", "{}", "{}", "{:.2f}", "{:.0%}"),
     "worst": each("worst", "{}", "{:.2f}"),
     "unread": each("unread", "{}", "{:,}", "{:.1f}", "{:.0f}", "{:.1f}", "{:.1f}", "{:.0f}"),
     "first-ask": each("first-ask", "{}", "{:,}", "{:.2f}", "{:.2f}", "{:,}"),
-    "arenas-peers": arenas(measured_arenas.peers_rows, measured_arenas.peers_header),
+    **{
+        f"arenas-peers-{asks}": arenas(partial(measured_arenas.peers_rows, asks=asks), measured_arenas.peers_header)
+        for asks in measured_arenas.ASKS
+    },
     "arenas-regrets": arenas(measured_arenas.regrets_rows, measured_arenas.regrets_header),
     "arenas-grid": arenas(measured_arenas.grid_rows, measured_arenas.grid_header),
     "pace-botorch": each("pace-botorch", "{}", "{:.2f}", "{:.2f}"),
@@ -431,7 +499,9 @@ TABLES = {
     "ard": regrets("ard"),
     "exact": Table(("table",), exact),
     "variants": Table(("variants",), variants, variants_header),
-    "field": Table(("field",), field),
+    "controls": Table(("controls",), controls, controls_header),
+    "readings": Table(tuple(READINGS.values()), readings),
+    "regret-variance": regrets("table-variance", published=paper.AVERAGE_REGRET),
     "inference": Table(("inference",), inference),
     "budget": Table(("budget",), budget),
     "values": each("values", *["{}"] * 2, *["{:.2f}"] * 3, "{}"),

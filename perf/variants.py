@@ -3,7 +3,7 @@
     make perf-variants        (or: python perf/variants.py --seeds 10)
 
 The paper does not say how long a step took, or what its noise of "5 % of the signal's variance" was a share of; and the
-model has a mean and a prior of its own. Each column changes one of these.
+model has a mean and a prior of its own. Each column changes one of these; those of `ResponseBudget` with one more.
 """
 
 import argparse
