@@ -112,15 +112,20 @@ def cycles_seen(opt: eb.Optimizer) -> list[str]:
 
 @pytest.mark.slow
 def test_a_cycle_is_suggested_with_its_period():
-    """In most studies: where it is seen depends on what was asked."""
-    studies = [round_and_round(80, dt=30.0, seed=seed, period=300.0) for seed in range(4)]
+    """In many studies: what is seen depends on what was asked, and so on the processor's last digits. With twice the
+    period the values come back, too; it may be found instead, but seldom.
+    """
+    studies = [round_and_round(80, dt=30.0, seed=seed, period=300.0) for seed in range(6)]
     seen = [(opt, said) for opt in studies for said in cycles_seen(opt)]
-    assert len(seen) >= 2
+    periods = []
     for opt, said in seen:
         found = re.search(r"come back every (\d+).*cycles=\{'every_\1': \1.0\}", said)
         assert found is not None
-        assert float(found[1]) == pytest.approx(300.0, rel=0.05)
+        periods.append(float(found[1]) / 300.0)
         assert said in wire.model(opt)["warnings"]
+    assert len(periods) >= 2
+    assert np.abs(np.array(periods) - np.round(periods)).max() < 0.1
+    assert np.isclose(periods, 1.0, rtol=0.05).sum() > len(periods) / 2
     assert cycles_seen(round_and_round(80, dt=30.0, seed=0, period=300.0, cycles={"day": 300.0})) == []
 
 
