@@ -327,7 +327,7 @@ def discussion() -> None:
     """What only the runs themselves tell, by `perf/discussion.py`."""
     quote = on("docs/paper.md", "discussion")
     seeds = {name: f"{found('ackley found', 'seeds', name):.0f}" for name in SIX}
-    quote("{} (GP-UCB, ET-GP-UCB) and {} (ABO)", seeds["gp-ucb"], seeds["abo"])
+    quote("{} (GP-UCB), {} (ET-GP-UCB) and {} (ABO)", *(seeds[name] for name in ("gp-ucb", "et-gp-ucb", "abo")))
     quote("TV-GP-UCB finds it in {} of 10, and R-GP-UCB in {}", seeds["tv-gp-ucb"], seeds["r-gp-ucb"])
     quote("{} of 10 seeds; average", seeds["w-dbo"])
     quote("from {} at 200 s to {} at 400 s", *(f"{found('ackley regret', 'gp-ucb', at):.1f}" for at in (200, 400)))
