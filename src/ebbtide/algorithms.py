@@ -33,7 +33,8 @@ class Algorithm:
     their logarithms by the evidence. With `robust=True`, values that contradict everything around them are left out.
     `mean` is what the model expects where nothing was measured: the `"average"` of the values, or a `"weighted"` one,
     in which crowded observations share their weight. An optimizer comes back to good places, so the average
-    may make the unknown look better than it is.
+    may make the unknown look better than it is. With `jumps=True`, an objective that seems to jump is modelled so: with
+    Matérn-½ in time instead of `temporal`, as long as the evidence is clearly for it.
     """
 
     spatial: Stationary = field(default_factory=lambda: Matern(2.5))
@@ -45,6 +46,7 @@ class Algorithm:
     transform: Transform = "none"
     robust: bool = False
     mean: MeanMethod = "average"
+    jumps: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.spatial, Stationary):
@@ -64,8 +66,14 @@ class Algorithm:
             raise ConfigurationError(f'inference={self.inference!r}: choose "map" or "mle"')
         if self.transform not in get_args(Transform):
             raise ConfigurationError(f'transform={self.transform!r}: choose "none", "log" or "auto"')
-        if not isinstance(self.robust, bool):
-            raise ConfigurationError(f"robust={self.robust!r}: give True or False")
+        for name in ("robust", "jumps"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConfigurationError(f"{name}={getattr(self, name)!r}: give True or False")
+        if self.jumps and (self.temporal is None or self.temporal.by_step):
+            raise ConfigurationError(
+                f"jumps=True, temporal={self.temporal!r}: only a model that reads the clock knows of jumps; give a "
+                "temporal kernel such as eb.Matern(1.5), or leave jumps out"
+            )
         if self.mean not in get_args(MeanMethod):
             raise ConfigurationError(f'mean={self.mean!r}: choose "average" or "weighted"')
         if self.temporal is None and isinstance(self.staleness, WassersteinBudget):
@@ -88,6 +96,7 @@ _REGISTRY = {
         transform="auto",
         robust=True,
         mean="weighted",
+        jumps=True,
     ),
     # As published
     "w-dbo": Algorithm(),
@@ -107,7 +116,8 @@ _REGISTRY = {
 
 
 # What our own names stood for before. A stored study keeps its algorithm, and may still be opened by that name.
-_BEFORE = {"tide": (replace(_REGISTRY["tide"], staleness=WassersteinBudget(min_active=ENOUGH_TO_FORGET)),)}
+_SMOOTH = replace(_REGISTRY["tide"], jumps=False)
+_BEFORE = {"tide": (_SMOOTH, replace(_SMOOTH, staleness=WassersteinBudget(min_active=ENOUGH_TO_FORGET)))}
 
 
 DEFAULT = "tide"  # for a study whose creator names no algorithm

@@ -73,7 +73,7 @@ def test_a_family_without_a_closed_form_has_none():
 
 def test_the_likelihood_is_the_log_density_of_the_data(rng):
     X, t, y = data(rng)
-    kernel = HYPER.kernel(*FAMILIES)
+    kernel = FAMILIES.kernel(HYPER)
     covariance = kernel(X, t, X, t) + HYPER.noise * np.eye(40)
     assert np.allclose(kernel(X, t), kernel(X, t, X, t))
     value = Likelihood(FAMILIES, X, t, y)(HYPER.to_vector()).value
@@ -97,7 +97,7 @@ def test_vectors_and_back():
 
 def test_a_context_multiplies_the_covariance(rng):
     X, t, _ = data(rng, 7)
-    kernel = HYPER.kernel(*FAMILIES)
+    kernel = FAMILIES.kernel(HYPER)
     without = SpaceTimeKernel(kernel.scale, kernel.spatial, kernel.temporal)
     assert kernel.context is not None
     assert np.allclose(kernel(X, t), without(X[:, :2], t) * kernel.context(X[:, 2:]))
@@ -105,7 +105,7 @@ def test_a_context_multiplies_the_covariance(rng):
 
 def test_a_moment_in_a_context(rng):
     X, t, y = data(rng)
-    posterior = condition(HYPER.kernel(*FAMILIES), 0.1, X, t, y)
+    posterior = condition(FAMILIES.kernel(HYPER), 0.1, X, t, y)
     context, points = np.array([0.3, 0.4]), rng.random((5, 2))
     moment, interval = posterior.at(21.0, context), posterior.during(21.0, 22.0, context)
     rows = np.column_stack([points, np.tile(context, (5, 1))])
@@ -122,7 +122,7 @@ def test_a_moment_in_a_context(rng):
 
 def test_the_deviation_of_a_difference(rng):
     X, t, y = data(rng)
-    posterior = condition(HYPER.kernel(*FAMILIES), 0.1, X, t, y)
+    posterior = condition(FAMILIES.kernel(HYPER), 0.1, X, t, y)
     context, (one, other) = np.array([0.3, 0.4]), rng.random((2, 2))
     rows = np.column_stack([[one, other], np.tile(context, (2, 1))])
     kernel, moments = posterior.kernel, np.full(2, 21.0)

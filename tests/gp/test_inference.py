@@ -32,7 +32,7 @@ PRIOR = weak_prior(ard=False, dim=2, limits=LIMITS, method="map")
 def from_the_prior(rng, n=80, hyper=None):
     hyper = hyper or Hyperparameters(1.0, 0.4, 0.3, 0.05)
     X, t = rng.random((n, 2)), np.sort(rng.random(n))
-    covariance = hyper.kernel(*FAMILIES)(X, t) + hyper.noise * np.eye(n)
+    covariance = FAMILIES.kernel(hyper)(X, t) + hyper.noise * np.eye(n)
     return X, t, rng.multivariate_normal(np.zeros(n), covariance)
 
 

@@ -21,7 +21,7 @@ CASES = [
 @pytest.mark.parametrize(("space", "time", "hyper"), CASES, ids=str)
 def test_value_is_the_log_density_of_the_data(space, time, hyper, rng):
     X, t, y = observations(rng)
-    covariance = hyper.kernel(space, time)(X, t, X, t) + hyper.noise * np.eye(len(t))
+    covariance = Families(space, time).kernel(hyper)(X, t, X, t) + hyper.noise * np.eye(len(t))
     evaluation = Likelihood(Families(space, time), X, t, y)(hyper.to_vector())
     assert evaluation.value == pytest.approx(multivariate_normal(cov=covariance).logpdf(y))
 
@@ -48,7 +48,7 @@ def test_average_information_is_the_fisher_information_on_average(rng):
 
     def delta(theta):
         h = Hyperparameters.from_vector(theta, ard=False, drifting=True)
-        return h.kernel(*families)(X, t) + h.noise * np.eye(25)
+        return families.kernel(h)(X, t) + h.noise * np.eye(25)
 
     P = np.linalg.inv(delta(theta))
     K = [(delta(theta + 1e-5 * e) - delta(theta - 1e-5 * e)) / 2e-5 for e in np.eye(4)]
@@ -63,7 +63,7 @@ def test_more_rows_than_one_block(rng):
     X, t, y = observations(rng, 220)
     hyper = CASES[0][2]
     evaluation = Likelihood(Families(eb.Matern(2.5), eb.Matern(1.5)), X, t, y)(hyper.to_vector())
-    covariance = hyper.kernel(eb.Matern(2.5), eb.Matern(1.5))(X, t, X, t) + hyper.noise * np.eye(220)
+    covariance = Families(eb.Matern(2.5), eb.Matern(1.5)).kernel(hyper)(X, t, X, t) + hyper.noise * np.eye(220)
     assert evaluation.value == pytest.approx(multivariate_normal(cov=covariance).logpdf(y))
     assert np.allclose(evaluation.P, np.linalg.inv(covariance))
 

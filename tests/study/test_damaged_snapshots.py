@@ -130,6 +130,7 @@ def test_the_example_is_a_good_one():
         (("state", "asks"), 10**400, "asks is 1000"),
         (("state", "hyper", "noise"), 0.0, "a hyperparameter is 0.0"),
         (("state", "hyper", "lengthscale"), [0.1, 0.1], "hyper.lengthscale"),
+        (("state", "hyper", "jumps"), "often", "hyper.jumps is 'often'"),
         (("state", "hyper", "timescale"), None, "hyper.timescale is None"),
         (("state", "standardization", "scale"), 0.0, "standardization.scale"),
         (("state", "policy"), {"log_budget": 0.0}, r"policy\['time'\] is None"),

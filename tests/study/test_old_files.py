@@ -97,10 +97,11 @@ def test_an_old_study_is_the_same_as_one_defined_now(tmp_path):
         again(cycles={"day": 24.0})
 
 
-def test_a_name_may_stand_for_another_algorithm_later(tmp_path):
+@pytest.mark.parametrize("form", [1, 2])
+def test_a_name_may_stand_for_another_algorithm_later(form, tmp_path):
     """A stored study keeps the one that it was created with, also if it is opened by the name."""
     tide, storage = eb.algorithms.get("tide"), f"sqlite:///{tmp_path}/tuner.db"
-    before = eb.algorithms.forms("tide")[1]
+    before = eb.algorithms.forms("tide")[form]
     assert before != tide
     space = {"x": eb.Float(0.0, 1.0)}
     eb.Optimizer(space, algorithm=before, storage=storage, name="edge", seed=0).close()

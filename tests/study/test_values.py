@@ -164,7 +164,7 @@ def test_the_state_of_a_study_without_a_transform_is_stored_as_before(tmp_path):
     assert set(state["standardization"]) == {"mean", "scale"}
 
 
-@pytest.mark.parametrize(("field", "value"), [("transform", "sqrt"), ("robust", "yes")])
+@pytest.mark.parametrize(("field", "value"), [("transform", "sqrt"), ("robust", "yes"), ("jumps", 1)])
 def test_a_mistyped_field_is_refused(field, value):
     with pytest.raises(eb.ConfigurationError, match=f"{field}={value!r}"):
         eb.Algorithm(**{field: value})

@@ -6,13 +6,13 @@
 The noise enters as the ratio σ²/λ, whose lower bound limits the condition number of Δ.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from ebbtide.gp.arrays import Array
-from ebbtide.gp.kernels import Cyclic, SpaceTimeKernel, Stationary
+from ebbtide.gp.kernels import Cyclic, Matern, SpaceTimeKernel, Stationary
 
 
 class Families(NamedTuple):
@@ -21,6 +21,20 @@ class Families(NamedTuple):
     spatial: Stationary
     temporal: Stationary | None
     context: Stationary | None = None
+    jumps: bool = False  # whether the temporal kernel has taken the place of another one
+
+    @property
+    def jumping(self) -> "Families":
+        """The same for an objective that jumps: with Matérn-½ in time, the covariance of whatever changes at random
+        moments.
+        """
+        if isinstance(self.temporal, Cyclic):
+            return self._replace(temporal=replace(self.temporal, family=Matern(0.5)), jumps=True)
+        return self._replace(temporal=Matern(0.5), jumps=True)
+
+    def of(self, hyper: "Hyperparameters") -> "Families":
+        """Those that these hyperparameters belong to."""
+        return self.jumping if hyper.jumps and not self.jumps else self
 
     @property
     def context_size(self) -> int:
@@ -39,7 +53,18 @@ class Families(NamedTuple):
     def hyperparameters(self, theta: Array) -> "Hyperparameters":
         """The hyperparameters with this vector."""
         sizes = {"context": self.context_size, "cycles": self.cycles}
-        return Hyperparameters.from_vector(theta, ard=self.spatial.ard, drifting=self.temporal is not None, **sizes)
+        hyper = Hyperparameters.from_vector(theta, ard=self.spatial.ard, drifting=self.temporal is not None, **sizes)
+        return replace(hyper, jumps=True) if self.jumps else hyper
+
+    def kernel(self, hyper: "Hyperparameters") -> SpaceTimeKernel:
+        """The kernel with these hyperparameters."""
+        spatial, temporal, context, _ = self.of(hyper)
+        if isinstance(temporal, Cyclic) and hyper.timescale is not None:
+            temporal = temporal.fitted(hyper.timescale, hyper.cycles)
+        elif temporal is not None and hyper.timescale is not None:
+            temporal = temporal.with_lengthscale(hyper.timescale)
+        context = None if context is None else context.with_lengthscale(hyper.context)
+        return SpaceTimeKernel(hyper.scale, spatial.with_lengthscale(hyper.lengthscale), temporal, context)
 
 
 @dataclass(frozen=True)
@@ -47,7 +72,8 @@ class Hyperparameters:
     """What a fit finds; `timescale` is None for a kernel without a temporal part.
 
     `context` has a lengthscale for each coordinate of the context; `cycles`, for each cycle, the share of the variance
-    that comes back, for how long, and how smoothly (kernels/cyclic.py).
+    that comes back, for how long, and how smoothly (kernels/cyclic.py). `jumps` says whether the temporal kernel is
+    that of an objective that jumps.
     """
 
     scale: float
@@ -56,6 +82,7 @@ class Hyperparameters:
     noise: float
     context: tuple[float, ...] = ()
     cycles: tuple[tuple[float, float, float], ...] = ()
+    jumps: bool = False
 
     def to_vector(self) -> Array:
         timescale = [] if self.timescale is None else [self.timescale]
@@ -76,14 +103,3 @@ class Hyperparameters:
         courses = tuple((last[k] / total, last[k + 1], last[k + 2]) for k in range(0, 3 * cycles, 3))
         lengthscale = tuple(spatial) if ard else spatial[0]
         return cls(scale, lengthscale, timescale, ratio * scale, tuple(surroundings), courses)
-
-    def kernel(
-        self, spatial: Stationary, temporal: Stationary | None, context: Stationary | None = None
-    ) -> SpaceTimeKernel:
-        """The kernel of the given families with these hyperparameters."""
-        if isinstance(temporal, Cyclic) and self.timescale is not None:
-            temporal = temporal.fitted(self.timescale, self.cycles)
-        elif temporal is not None and self.timescale is not None:
-            temporal = temporal.with_lengthscale(self.timescale)
-        context = None if context is None else context.with_lengthscale(self.context)
-        return SpaceTimeKernel(self.scale, spatial.with_lengthscale(self.lengthscale), temporal, context)

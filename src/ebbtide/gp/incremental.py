@@ -48,7 +48,7 @@ class Incremental:
     def __init__(self, evaluation: Evaluation, labels: Rows) -> None:
         data = evaluation.likelihood
         self.families, self.theta = data.families, evaluation.theta
-        self.kernel = evaluation.hyperparameters.kernel(*data.families)
+        self.kernel = data.families.kernel(evaluation.hyperparameters)
         self.noise = evaluation.noise
         self.log_determinant = evaluation.factor.log_determinant
         self.n = n = len(data.t)

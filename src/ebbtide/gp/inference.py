@@ -33,6 +33,7 @@ SEARCH_ROWS = 128  # a search from scratch uses at most this many rows
 SLACK = 0.02  # how far (log) hyperparameters that are held may be outside of limits that move a little at every ask
 DAMPING = 1e-3  # of the first step
 AT_BOUND = 1e-9  # how close to its bound a parameter counts as held there
+LIKELIER = 1.0  # nats by which other kernels must be likelier before they are used
 MIN_ROWS = 4  # with fewer observations the hyperparameters are kept as they are
 
 
@@ -116,7 +117,7 @@ def fit(
             FitWarning,
             stacklevel=2,
         )
-        return Fit(start, condition(start.kernel(*families), start.noise, *data), ("fit_fallback",))
+        return Fit(start, condition(families.kernel(start), start.noise, *data), ("fit_fallback",))
     best = max(climbs, key=lambda climb: climb.value).evaluation
     return Fit(best.hyperparameters, best.posterior(), _guards(best, prior), best)
 
@@ -182,6 +183,32 @@ def elsewhere(
     except NumericalError:
         return None
     return fresh.evaluation.theta if fresh.value > value else None
+
+
+def likelier_ones(
+    families: Families,
+    others: Families,
+    hyper: Hyperparameters,
+    data: tuple[Array, Array, Array],
+    prior: Prior,
+    rng: np.random.Generator,
+    value: float | None = None,
+) -> Hyperparameters | None:
+    """The best hyperparameters of the others, near those of these families, if they are clearly likelier.
+
+    `value` is the log posterior density of the latter, if it is known. Of many rows, a sample decides.
+    """
+    n, theta = len(data[2]), prior.clip(hyper.to_vector())
+    if n > SEARCH_ROWS:
+        rows = rng.choice(n, SEARCH_ROWS, replace=False)
+        data, value = (data[0][rows], data[1][rows], data[2][rows]), None
+    try:
+        if value is None:
+            value = ascend(Likelihood(families, *data), theta, prior, WARM_STEPS).value
+        found = ascend(Likelihood(others, *data), theta, prior, WARM_STEPS)
+    except NumericalError:
+        return None
+    return found.evaluation.hyperparameters if found.value > value + LIKELIER else None
 
 
 def promise(standing: Standing, prior: Prior) -> tuple[float, float]:

@@ -79,5 +79,5 @@ class Evaluation:
     def posterior(self) -> Posterior:
         """The process conditioned at this θ, without another factorization."""
         data = self.likelihood
-        kernel = self.hyperparameters.kernel(*data.families)
+        kernel = data.families.kernel(self.hyperparameters)
         return Posterior(kernel, self.noise, data.X, data.t, self.P, self.alpha, self.factor.jitter_rungs)

@@ -36,7 +36,7 @@ PARTS: dict[str, Callable[..., Any]] = {
 }
 
 # Fields that stored algorithms did not always have, and what they mean where they are missing.
-ADDED: dict[str, Any] = {"transform": "none", "robust": False, "mean": "average"}
+ADDED: dict[str, Any] = {"transform": "none", "robust": False, "mean": "average", "jumps": False}
 
 
 def describe(part: Any) -> Any:

@@ -191,7 +191,7 @@ class Engine(Knowledge):
         data = self._active.dataset.take(rows)
         z = self.sign * self.standardization.apply(data.y)
         with one_blas_thread():
-            fitted = Likelihood(self.families, self.inputs(data), data.t, z)(self.hyper.to_vector())
+            fitted = Likelihood(self.families.of(self.hyper), self.inputs(data), data.t, z)(self.hyper.to_vector())
             model = Incremental(fitted, rows)
             model.carry(policy.method)
             criterion = model.criterion(fitted.alpha, now, self.contexts)

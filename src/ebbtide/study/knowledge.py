@@ -113,7 +113,7 @@ class Knowledge(Facts):
     def model(self) -> Model:
         """Kernel, noise, and how y is standardised, as last fitted."""
         z = self.standardization
-        kernel = self.hyper.kernel(*self.families)
+        kernel = self.families.kernel(self.hyper)
         return Model(kernel, self.hyper.noise, z.mean, z.scale, z.power, z.unit)
 
     @property
@@ -147,7 +147,7 @@ class Knowledge(Facts):
         z = (held if fitted else Standardization.by_quartiles(data.y, self.usual_power)).apply(data.y)
         if not is_suspicious(z):
             return np.zeros(len(z), dtype=bool)
-        kernel = self.hyper.kernel(*self.families)
+        kernel = self.families.kernel(self.hyper)
         moments, lines = self.axis.rows(rows), self._active.lines[rows]
         return outliers(kernel, self.hyper.noise, self.inputs(data), moments, z, lines, rescale=not fitted)
 

@@ -12,7 +12,7 @@ from ebbtide.errors import EbbtideWarning, NumericalError
 from ebbtide.gp.arrays import Array, Rows
 from ebbtide.gp.hyperparameters import Hyperparameters
 from ebbtide.gp.incremental import Incremental
-from ebbtide.gp.inference import MIN_ROWS, SEARCH_ROWS, Fit, Standing, fit, held_guards, reconsidered
+from ebbtide.gp.inference import MIN_ROWS, SEARCH_ROWS, Fit, Standing, fit, held_guards, likelier_ones, reconsidered
 from ebbtide.gp.mean import mean_by, weighted_mean
 from ebbtide.gp.posterior import Posterior, condition
 from ebbtide.gp.priors import Prior
@@ -94,7 +94,7 @@ class Modelling:
         unit = self.state.standardization if kept else own
         self._standardize(data.y, unit)
         start = self.expected.hyperparameters(unit) if held is None else held
-        kernel = start.kernel(*self.known.families)
+        kernel = self.known.families.kernel(start)
         self.outcomes = self.constrained.fitted(rows, None, self.rng, Anchor())
         return condition(kernel, start.noise, self.known.inputs(data), moments, self.step.z)
 
@@ -136,6 +136,10 @@ class Modelling:
             power = self.state.standardization.power
             if is_positive(y) and chosen_power(model.P, y, power) != power:
                 return None, False
+        if searching and len(model) <= SEARCH_ROWS and self.algorithm.jumps:
+            value = standing.value + prior.log_density(standing.theta)
+            if self._likelier(self.known.hyper, (model.X, model.t, standing.z), value) is not None:
+                return None, False
         looking = is_looking(self.known)
         return reconsidered(standing, self.known.hyper, prior, self.rng, looking=looking, searching=searching)
 
@@ -153,14 +157,28 @@ class Modelling:
         if (search or self.fresh is not None) and self.algorithm.transform == "auto" and is_positive(data.y):
             power = chosen_power(fitted.posterior.P, data.y, standardization.power)
             if power != standardization.power:
-                changed = Standardization.of(data.y, power)
-                fitted = self._fitted(fitted.hyper, data, moments, changed, search=True)
+                standardization = Standardization.of(data.y, power)
+                fitted = self._fitted(fitted.hyper, data, moments, standardization, search=True)
+        if (search or self.fresh is not None) and self.algorithm.jumps:
+            likelier = self._likelier(fitted.hyper, (self.known.inputs(data), moments, self.step.z))
+            if likelier is not None:
+                fitted = self._fitted(likelier, data, moments, standardization, search=False)
         self.step.hyper = fitted.hyper
         self.step.guards += fitted.guards
         anchor = Anchor()
         self.outcomes = self.constrained.fitted(rows, self.unfit, self.rng, anchor)
         self._anchor(rows, fitted, anchor)
         return fitted.posterior if self.carried is None else self.carried.posterior(self.step.z)
+
+    def _likelier(
+        self, hyper: Hyperparameters, values: tuple[Array, Array, Array], value: float | None = None
+    ) -> Hyperparameters | None:
+        """Hyperparameters of an objective that jumps if these are of one that does not, or the other way round; None
+        unless they are clearly likelier.
+        """
+        families = self.known.families
+        present, others = (families.jumping, families) if hyper.jumps else (families, families.jumping)
+        return likelier_ones(present, others, hyper, values, self._prior, self.rng, value)
 
     def _anchor(self, rows: Rows, fitted: Fit, anchor: Anchor) -> None:
         """Keep the models for later asks, if they are of all active rows, needed no jitter and are not too large."""
@@ -183,13 +201,13 @@ class Modelling:
         search: bool,
         fresh: Array | None = None,
     ) -> Fit:
-        families, X, standing = self.known.families, self.known.inputs(data), self.standing
+        families, X, standing = self.known.families.of(start), self.known.inputs(data), self.standing
         if standing is not None and self.step.standardization is not None:
             standardization = self.step.standardization  # the mean is known already
         elif self.algorithm.mean == "weighted":
             z = standardization.apply(data.y)
             mean = self.expected.mean(standardization)
-            center = weighted_mean(start.kernel(*families), start.noise, X, moments, z, mean)
+            center = weighted_mean(families.kernel(start), start.noise, X, moments, z, mean)
             standardization = standardization.around(center)
         self._standardize(data.y, standardization)
         values, prior = (X, moments, self.step.z), self._prior

@@ -53,8 +53,11 @@ class Outcome:
 
     def to_json(self) -> dict[str, Any]:
         """What the next ask starts from."""
+        hyper = None if self.hyper is None else asdict(self.hyper)
+        if hyper is not None:
+            del hyper["jumps"]  # only the objective is asked whether it jumps
         return {
-            "hyper": None if self.hyper is None else asdict(self.hyper),
+            "hyper": hyper,
             "unit": self.unit,
             "policy": self.policy,
         }
@@ -111,7 +114,7 @@ class Outcomes:
         excess = _in_unit(excess, unit)
         start = hyper or known.default_hyperparameters()
         X, t = known.inputs(known.active.dataset.take(rows)), known.axis.rows(rows)
-        posterior = condition(start.kernel(*known.families), start.noise, X, t, excess)
+        posterior = condition(known.families.kernel(start), start.noise, X, t, excess)
         return Outcome(name, rows, posterior, excess, hyper, unit, policy)
 
     def _carried(self, name: str, warm: Warm, unit: float | None = None) -> Outcome:

@@ -78,14 +78,15 @@ class StudyReads:
         """scale, lengthscale, timescale (in the clock's unit) and noise (a variance), of the standardised values.
 
         Also `context`, a lengthscale for each of its coordinates, and `cycles`, if the study has them: by name, the
-        share of the variance that comes back, and the time for which its course stays the same.
+        share of the variance that comes back, and the time for which its course stays the same; and `jumps`, which is
+        True, while the objective is modelled as one that jumps.
         """
         hyper = self._engine.hyper
         timescale = {} if hyper.timescale is None else {"timescale": hyper.timescale}
         context = {"context": hyper.context} if hyper.context else {}
         cycles = {"cycles": cycles_of(hyper, self._engine.definition.conditions)} if hyper.cycles else {}
         found = {"scale": hyper.scale, "lengthscale": hyper.lengthscale} | timescale | {"noise": hyper.noise}
-        return found | context | cycles
+        return found | context | cycles | ({"jumps": True} if hyper.jumps else {})
 
     @property
     def siblings(self) -> int:

@@ -196,6 +196,7 @@ def _check_hyper(hyper: Hyperparameters, definition: Definition) -> None:
     _require(isinstance(lengthscale, tuple) == ard, "hyper.lengthscale", lengthscale)
     scales = lengthscale if isinstance(lengthscale, tuple) else (lengthscale,)
     _require(len(scales) == (definition.space.width if ard else 1), "hyper.lengthscale", lengthscale)
+    _require(isinstance(hyper.jumps, bool) and (algorithm.jumps or not hyper.jumps), "hyper.jumps", hyper.jumps)
     conditions = definition.conditions
     _require(len(hyper.context) == conditions.width, "hyper.context", hyper.context)
     _require(len(hyper.cycles) == len(conditions.cycles), "hyper.cycles", hyper.cycles)

@@ -16,7 +16,7 @@ from ebbtide.study import contexts
 
 # Fields that stored states did not always have; they are left out while they are empty.
 ADDED = ("contexts", "context_lines", "latest", "outcomes", "level", "anchor", "family")
-ADDED_HYPERPARAMETERS = ("context", "cycles")
+ADDED_HYPERPARAMETERS = ("context", "cycles", "jumps")
 
 
 @dataclass(frozen=True)

@@ -134,8 +134,9 @@ def _anchor_again(known: Knowledge, held: Held, turn: Turn) -> Warm:
     for name, hyper in held.items():
         has = _has(known, name, lines)
         if has.any():
+            families = known.families.of(hyper)
             # From the hyperparameters themselves: the exponentials of their logarithms may differ in the last digit.
-            fitted = Evaluation(Likelihood(known.families, X[has], t[has], np.zeros(int(has.sum()))), hyper)
+            fitted = Evaluation(Likelihood(families, X[has], t[has], np.zeros(int(has.sum()))), hyper)
             anchor.add(name, fitted, lines[has])
     warm = anchor.warm(known)
     warm.go(turn)
