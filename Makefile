@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE# the tests start hundreds of processes: none sh
 .DEFAULT_GOAL := help
 .PHONY: help demo quick lint format test coverage test-slow test-minimum test-python test-browser test-operations test-postgres test-integrations \
   docs dist chaos chaos-postgres fuzz hostile perf perf-botorch perf-optuna perf-long perf-controls perf-variants perf-inference \
-  perf-values perf-caution perf-tracker perf-sparse perf-siblings perf-world perf-arenas perf-pace perf-pace-botorch perf-service perf-throughput perf-worst perf-first-ask perf-resume perf-fleet perf-unread perf-dashboard \
+  perf-values perf-caution perf-tracker perf-jumps perf-sparse perf-siblings perf-world perf-arenas perf-pace perf-pace-botorch perf-service perf-throughput perf-worst perf-first-ask perf-resume perf-fleet perf-unread perf-dashboard \
   perf-live test-systems soak clean
 
 help: ## list the targets
@@ -123,6 +123,9 @@ perf-caution: .venv/.installed ## failures that teach, and recommendations that 
 
 perf-tracker: .venv/.installed ## variants of tide on problems that it is developed on, which are not the paper's
 	$(BIN)/python perf/tracker.py
+
+perf-jumps: .venv/.installed ## objectives that jump: tide with and without noticing it
+	$(BIN)/python perf/jumps.py --jobs $(JOBS)
 
 perf-sparse: .venv/.installed ## few queries per l_T: how often must one ask?
 	$(BIN)/python perf/sparse.py --jobs $(JOBS)

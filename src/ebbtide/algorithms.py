@@ -34,7 +34,7 @@ class Algorithm:
     `mean` is what the model expects where nothing was measured: the `"average"` of the values, or a `"weighted"` one,
     in which crowded observations share their weight. An optimizer comes back to good places, so the average
     may make the unknown look better than it is. With `jumps=True`, an objective that seems to jump is modelled so: with
-    Matérn-½ in time instead of `temporal`, as long as the evidence is clearly for it.
+    Matérn-½ in time instead of `temporal`, as long as the evidence is for it.
     """
 
     spatial: Stationary = field(default_factory=lambda: Matern(2.5))

@@ -6,7 +6,7 @@ from scipy.stats import multivariate_normal
 
 import ebbtide as eb
 from ebbtide.gp.hyperparameters import Families, Hyperparameters
-from ebbtide.gp.inference import LIKELIER, SEARCH_ROWS, WARM_STEPS, ascend, fit, likelier_ones
+from ebbtide.gp.inference import LIKELIER, SEARCH_ROWS, WARM_STEPS, ascend, fit, likelier
 from ebbtide.gp.kernels import Cycle, Cyclic
 from ebbtide.gp.likelihood import Likelihood
 from ebbtide.gp.priors import TimeLimits, weak_prior
@@ -78,7 +78,7 @@ def test_the_evidence_finds_the_kernel_that_the_data_were_drawn_with(n):
                 rng = np.random.default_rng([seed, 4])
                 data = drawn(truth, rng, n)
                 fitted = fit(start, start.hyperparameters(HYPER.to_vector()), data, PRIOR, search=True, rng=rng)
-                found.append(likelier_ones(start, others, fitted.hyper, data, PRIOR, rng))
+                found.append(likelier(start, others, fitted.hyper, data, PRIOR, rng))
                 if n <= SEARCH_ROWS and found[-1] is not None:
                     gained = density(others, found[-1], data) - density(start, fitted.hyper, data)
                     assert gained > LIKELIER - 0.1  # a little may be gained where the fit had stopped
@@ -94,11 +94,11 @@ def test_a_known_value_need_not_be_computed_again(rng):
     data = drawn(JUMPING, rng, 80)
     best = ascend(Likelihood(SMOOTH, *data), HYPER.to_vector(), PRIOR, WARM_STEPS)
     hyper = best.evaluation.hyperparameters
-    assert likelier_ones(SMOOTH, JUMPING, hyper, data, PRIOR, rng, best.value) is not None
-    assert likelier_ones(SMOOTH, JUMPING, hyper, data, PRIOR, rng, best.value + 100.0) is None
+    assert likelier(SMOOTH, JUMPING, hyper, data, PRIOR, rng, best.value) is not None
+    assert likelier(SMOOTH, JUMPING, hyper, data, PRIOR, rng, best.value + 100.0) is None
 
 
 def test_values_that_no_kernel_explains_change_nothing(rng):
     X, t, y = drawn(SMOOTH, rng, 20)
     y[3] = np.nan
-    assert likelier_ones(SMOOTH, JUMPING, HYPER, (X, t, y), PRIOR, rng) is None
+    assert likelier(SMOOTH, JUMPING, HYPER, (X, t, y), PRIOR, rng) is None

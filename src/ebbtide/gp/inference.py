@@ -33,7 +33,7 @@ SEARCH_ROWS = 128  # a search from scratch uses at most this many rows
 SLACK = 0.02  # how far (log) hyperparameters that are held may be outside of limits that move a little at every ask
 DAMPING = 1e-3  # of the first step
 AT_BOUND = 1e-9  # how close to its bound a parameter counts as held there
-LIKELIER = 1.0  # nats by which other kernels must be likelier before they are used
+LIKELIER = 1.0  # nats of log posterior by which other kernels must be better before they are used
 MIN_ROWS = 4  # with fewer observations the hyperparameters are kept as they are
 
 
@@ -185,7 +185,7 @@ def elsewhere(
     return fresh.evaluation.theta if fresh.value > value else None
 
 
-def likelier_ones(
+def likelier(
     families: Families,
     others: Families,
     hyper: Hyperparameters,
@@ -194,7 +194,7 @@ def likelier_ones(
     rng: np.random.Generator,
     value: float | None = None,
 ) -> Hyperparameters | None:
-    """The best hyperparameters of the others, near those of these families, if they are clearly likelier.
+    """The best hyperparameters of the others, near those of these families, if they are likelier.
 
     `value` is the log posterior density of the latter, if it is known. Of many rows, a sample decides.
     """

@@ -12,7 +12,7 @@ from ebbtide.errors import EbbtideWarning, NumericalError
 from ebbtide.gp.arrays import Array, Rows
 from ebbtide.gp.hyperparameters import Hyperparameters
 from ebbtide.gp.incremental import Incremental
-from ebbtide.gp.inference import MIN_ROWS, SEARCH_ROWS, Fit, Standing, fit, held_guards, likelier_ones, reconsidered
+from ebbtide.gp.inference import MIN_ROWS, SEARCH_ROWS, Fit, Standing, fit, held_guards, likelier, reconsidered
 from ebbtide.gp.mean import mean_by, weighted_mean
 from ebbtide.gp.posterior import Posterior, condition
 from ebbtide.gp.priors import Prior
@@ -160,9 +160,9 @@ class Modelling:
                 standardization = Standardization.of(data.y, power)
                 fitted = self._fitted(fitted.hyper, data, moments, standardization, search=True)
         if (search or self.fresh is not None) and self.algorithm.jumps:
-            likelier = self._likelier(fitted.hyper, (self.known.inputs(data), moments, self.step.z))
-            if likelier is not None:
-                fitted = self._fitted(likelier, data, moments, standardization, search=False)
+            better = self._likelier(fitted.hyper, (self.known.inputs(data), moments, self.step.z))
+            if better is not None:
+                fitted = self._fitted(better, data, moments, standardization, search=False)
         self.step.hyper = fitted.hyper
         self.step.guards += fitted.guards
         anchor = Anchor()
@@ -174,11 +174,11 @@ class Modelling:
         self, hyper: Hyperparameters, values: tuple[Array, Array, Array], value: float | None = None
     ) -> Hyperparameters | None:
         """Hyperparameters of an objective that jumps if these are of one that does not, or the other way round; None
-        unless they are clearly likelier.
+        unless they are likelier.
         """
         families = self.known.families
         present, others = (families.jumping, families) if hyper.jumps else (families, families.jumping)
-        return likelier_ones(present, others, hyper, values, self._prior, self.rng, value)
+        return likelier(present, others, hyper, values, self._prior, self.rng, value)
 
     def _anchor(self, rows: Rows, fitted: Fit, anchor: Anchor) -> None:
         """Keep the models for later asks, if they are of all active rows, needed no jitter and are not too large."""
