@@ -52,6 +52,12 @@ def test_cycles_stay():
     assert families.jumping.cycles == 1
 
 
+def test_a_kernel_that_is_rough_already_stays():
+    for temporal in (eb.Matern(0.5, 3.0), Cyclic(1.0, eb.Matern(0.5), (Cycle(24.0),))):
+        families = Families(eb.Matern(2.5), temporal)
+        assert families.jumping is families
+
+
 def drawn(families, rng, n):
     hyper = families.hyperparameters(HYPER.to_vector())
     X, t = rng.random((n, 1)), np.arange(float(n))

@@ -26,15 +26,18 @@ class Families(NamedTuple):
     @property
     def jumping(self) -> "Families":
         """The same for an objective that jumps: with Matérn-½ in time, the covariance of whatever changes at random
-        moments.
+        moments. If the temporal kernel is one already, these families themselves.
         """
-        if isinstance(self.temporal, Cyclic):
-            return self._replace(temporal=replace(self.temporal, family=Matern(0.5)), jumps=True)
-        return self._replace(temporal=Matern(0.5), jumps=True)
+        family = self.temporal.family if isinstance(self.temporal, Cyclic) else self.temporal
+        if isinstance(family, Matern) and family.nu == 0.5:
+            return self
+        rough = Matern(0.5)
+        temporal = replace(self.temporal, family=rough) if isinstance(self.temporal, Cyclic) else rough
+        return self._replace(temporal=temporal, jumps=True)
 
     def of(self, hyper: "Hyperparameters") -> "Families":
         """Those that these hyperparameters belong to."""
-        return self.jumping if hyper.jumps and not self.jumps else self
+        return self.jumping if hyper.jumps else self
 
     @property
     def context_size(self) -> int:

@@ -178,6 +178,8 @@ class Modelling:
         """
         families = self.known.families
         present, others = (families.jumping, families) if hyper.jumps else (families, families.jumping)
+        if present == others:
+            return None
         return likelier(present, others, hyper, values, self._prior, self.rng, value)
 
     def _anchor(self, rows: Rows, fitted: Fit, anchor: Anchor) -> None:
