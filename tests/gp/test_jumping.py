@@ -24,8 +24,8 @@ def test_what_changes_at_random_moments_has_the_covariance_of_a_jumping_objectiv
     timescale, delays = 5.0, np.array([0.0, 1.0, 3.0, 10.0])
     changes = np.cumsum(rng.exponential(timescale, (4000, 40)), axis=1)
     levels = rng.normal(size=(4000, 41))
-    turns = [(changes[:, :, None] <= 2.0 + delays).sum(axis=1)]
-    seen = np.take_along_axis(levels, turns[0], axis=1)
+    changed = (changes[:, :, None] <= 2.0 + delays).sum(axis=1)
+    seen = np.take_along_axis(levels, changed, axis=1)
     covariance = (seen[:, :1] * seen).mean(axis=0)
     kernel = JUMPING.kernel(Hyperparameters(1.0, 0.4, timescale, 0.01, jumps=True))
     expected = kernel(np.zeros((1, 1)), np.zeros(1), np.zeros((4, 1)), delays)[0]

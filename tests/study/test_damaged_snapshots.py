@@ -89,6 +89,19 @@ def changed(path, value, payload=WHOLE):
     return payload
 
 
+@pytest.mark.parametrize(
+    ("payload", "path", "says"),
+    [
+        (saved(example("w-dbo")), ("state", "hyper", "jumps"), "hyper.jumps is True"),
+        (AROUND, ("state", "outcomes", "p99", "hyper", "jumps"), "jumps of .*p99.* is True"),
+    ],
+    ids=["a published algorithm", "a value under a constraint"],
+)
+def test_only_an_objective_that_is_asked_about_jumps_has_any(payload, path, says):
+    with pytest.raises(eb.SnapshotError, match=says):
+        loaded(changed(path, True, payload))
+
+
 def test_the_example_is_a_good_one():
     assert saved(loaded(WHOLE)) == WHOLE
     assert saved(loaded(AROUND)) == AROUND

@@ -9,7 +9,9 @@ from helpers.drifting import moving_bump
 from helpers.studies import url
 
 import ebbtide as eb
-from ebbtide.study import codec
+from ebbtide import wire
+from ebbtide.service.schemas import Model
+from ebbtide.study import codec, snapshot
 
 SPACE = {"x": eb.Float(0.0, 1.0), "y": eb.Float(0.0, 1.0)}
 TIDE = eb.algorithms.get("tide")
@@ -75,19 +77,58 @@ def test_a_study_that_is_interrupted_again_and_again_asks_the_same(options, tmp_
     """Also around the asks in which the kernel changes."""
     given = options.get("algorithm")
     told = {"constraints": {"p99": 0.3}} if "constraints" in options else {}
-    opt, stored = begun(**options), begun(**options, storage=url(tmp_path / "s.db"), name="edge")
+    whole, opt, stored = (
+        begun(**options),
+        begun(**options),
+        begun(**options, storage=url(tmp_path / "s.db"), name="edge"),
+    )
     jumped = []
-    for _ in range(26):
-        assert go_on(opt, 5, **told) == go_on(stored, 5, **told)
-        jumped.append("jumps" in opt.hyperparameters)
-        opt.save(tmp_path / "s.json")
-        opt = eb.Optimizer.load(tmp_path / "s.json", clock=opt.clock, algorithm=given)
-        stored.close()
-        stored = eb.Optimizer.open(url(tmp_path / "s.db"), "edge", clock=stored.clock, algorithm=given)
-        assert opt.hyperparameters == stored.hyperparameters
+    for k in range(26):
+        asked = go_on(whole, 5, **told)
+        assert go_on(opt, 5, **told) == asked
+        assert go_on(stored, 5, **told) == asked
+        assert whole.hyperparameters == opt.hyperparameters == stored.hyperparameters
+        jumped.append("jumps" in whole.hyperparameters)
+        if k % 3 == 0:
+            opt.save(tmp_path / "s.json")
+            opt = eb.Optimizer.load(tmp_path / "s.json", clock=opt.clock, algorithm=given)
+        if k % 2 == 0:
+            stored.close()
+            stored = eb.Optimizer.open(url(tmp_path / "s.db"), "edge", clock=stored.clock, algorithm=given)
     stored.close()
     assert not jumped[0]
     assert any(jumped)
+
+
+def test_an_objective_that_no_longer_jumps_is_modelled_as_smooth_again():
+    opt = begun()
+    go_on(opt, 150)
+    assert "jumps" in opt.hyperparameters
+    go_on(opt, 250, moving_bump)
+    assert "jumps" not in opt.hyperparameters
+
+
+def test_everything_that_is_read_is_of_the_kernel_that_was_chosen(tmp_path):
+    """The same study with Matérn-½ for its kernel, so that nothing had to be chosen, says the same."""
+    hasty = replace(TIDE, staleness=eb.WassersteinBudget(alpha=2.0, min_active=40))
+    opt = begun(algorithm=hasty)
+    go_on(opt, 150)
+    opt.save(tmp_path / "s.json")
+    payload = json.loads((tmp_path / "s.json").read_text())["payload"]
+    assert payload["state"]["hyper"].pop("jumps") is True
+    payload["algorithm"] = codec.algorithm_to_json(replace(hasty, temporal=eb.Matern(0.5), jumps=False))
+    snapshot.write(tmp_path / "rough.json", payload)
+    rough = eb.Optimizer.load(tmp_path / "rough.json", clock=opt.clock)
+    assert np.isfinite(opt.departures()).any()
+    assert np.array_equal(rough.departures(), opt.departures())
+    assert np.array_equal(rough.relevance(), opt.relevance())
+    assert rough.recommend() == opt.recommend()
+
+
+def test_the_service_says_so():
+    opt = begun()
+    go_on(opt, 150)
+    assert Model.model_validate(wire.model(opt)).hyperparameters["jumps"] is True
 
 
 def test_it_is_stored_only_while_it_jumps(tmp_path):

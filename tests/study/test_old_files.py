@@ -112,3 +112,6 @@ def test_a_name_may_stand_for_another_algorithm_later(form, tmp_path):
         assert opt.algorithm == before
     with pytest.raises(eb.StudyError, match="another definition"):
         eb.Optimizer(space, algorithm="w-dbo", storage=storage, name="edge")
+    eb.Optimizer(space, algorithm="tide", storage=storage, name="new", seed=0).close()
+    with pytest.raises(eb.StudyError, match="another definition"):  # what was given is not what the name stands for
+        eb.Optimizer(space, algorithm=before, storage=storage, name="new")

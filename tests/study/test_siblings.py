@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -335,3 +336,20 @@ def test_constraints_are_modelled_without_the_family(file):
         opt.recommend()
     tables = Tables(file, "team-a.new")
     assert json.loads(tables.asks[-1]["state"])["outcomes"]["p99"]["hyper"] is not None
+
+
+def test_a_sibling_that_jumps_counts_only_for_studies_that_may_jump(file):
+    """Its l_T means something else to a kernel that always stays smooth."""
+    state = json.loads(Tables(file, "team-a.0").asks[-1]["state"])
+    state["hyper"]["jumps"] = True
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(
+            "UPDATE asks SET state = ? WHERE ask = (SELECT MAX(ask) FROM asks AS a WHERE a.study = asks.study) "
+            "AND study = (SELECT study FROM studies WHERE name = 'team-a.0')",
+            (json.dumps(state),),
+        )
+    smooth = replace(eb.algorithms.get("tide"), jumps=False)
+    for algorithm, count in (("tide", KIN), (smooth, KIN - 1)):
+        with study(file, f"team-a.{count}-new", 9, algorithm=algorithm) as opt:
+            opt.ask()
+            assert opt.siblings == count

@@ -194,9 +194,9 @@ def likelier(
     rng: np.random.Generator,
     value: float | None = None,
 ) -> Hyperparameters | None:
-    """The best hyperparameters of the others, near those of these families, if they are likelier.
+    """Hyperparameters of `others`, by an ascent from `hyper`, which is of `families`, if they are likelier than it.
 
-    `value` is the log posterior density of the latter, if it is known. Of many rows, a sample decides.
+    `value` is the log posterior density of `hyper`, if it is known. Of many rows, a sample decides.
     """
     n, theta = len(data[2]), prior.clip(hyper.to_vector())
     if n > SEARCH_ROWS:

@@ -325,7 +325,7 @@ class Model(BaseModel):
     told: int
     active: int
     pending: int
-    hyperparameters: dict[str, float | list[float] | dict[str, dict[str, float]]]
+    hyperparameters: dict[str, bool | float | list[float] | dict[str, dict[str, float]]]
     mean: float
     scale: float
     response: float | None

@@ -97,10 +97,12 @@ def name_described(description: Mapping[str, Any]) -> str | None:
     return next((name for name, form in forms if algorithm_to_json(form) == description), None)
 
 
-def is_same_algorithm(description: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two descriptions are equal, or go by the same name: a stored study keeps what it was created with."""
-    name = None if description == other else name_described(description)
-    return description == other or (name is not None and name == name_described(other))
+def is_same_algorithm(stored: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
+    """Whether two descriptions are equal, or what is given is what the name of the stored one stands for now: a stored
+    study keeps what it was created with.
+    """
+    name = None if stored == given else name_described(stored)
+    return stored == given or (name is not None and given == algorithm_to_json(algorithms.get(name)))
 
 
 def algorithm_from_json(description: Mapping[str, Any], given: Algorithm | None) -> Algorithm:

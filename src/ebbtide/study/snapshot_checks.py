@@ -93,7 +93,9 @@ def _check_outcome(place: str, outcome: Any, definition: Definition) -> None:
     known = _BUDGET if isinstance(staleness, WassersteinBudget) else _remembered(staleness)
     _check_memory(place, outcome["policy"], known)
     if outcome["hyper"] is not None:
-        _check_hyper(Hyperparameters(**{name: tuples(value) for name, value in outcome["hyper"].items()}), definition)
+        hyper = Hyperparameters(**{name: tuples(value) for name, value in outcome["hyper"].items()})
+        _check_hyper(hyper, definition)
+        _require(not hyper.jumps, f"jumps of {place}", hyper.jumps)
 
 
 def _check_contexts(state: State, conditions: Conditions) -> None:

@@ -57,7 +57,7 @@ def _relative(database: Database, study: int, ours: Mapping[str, Any], theirs: M
     if last is None or alike == 0.0:
         return None
     told, state = last[0], state_of(json.loads(last[1]))
-    if state.hyper is None:
+    if state.hyper is None or (state.hyper.jumps and not ours["algorithm"].get("jumps")):
         return None
     found = Relative(alike, told, state.hyper, state.standardization, width(theirs["space"]))
     return found if len(found.traits) == _traits(theirs) and found.is_sound else None
