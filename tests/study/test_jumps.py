@@ -119,8 +119,10 @@ def test_everything_that_is_read_is_of_the_kernel_that_was_chosen(tmp_path):
     payload["algorithm"] = codec.algorithm_to_json(replace(hasty, temporal=eb.Matern(0.5), jumps=False))
     snapshot.write(tmp_path / "rough.json", payload)
     rough = eb.Optimizer.load(tmp_path / "rough.json", clock=opt.clock)
-    assert np.isfinite(opt.departures()).any()
-    assert np.array_equal(rough.departures(), opt.departures())
+    departures = opt.departures()
+    assert departures is not None
+    assert np.isfinite(departures).any()
+    assert rough.departures() == pytest.approx(departures, rel=0.0)
     assert np.array_equal(rough.relevance(), opt.relevance())
     assert rough.recommend() == opt.recommend()
 
