@@ -4,6 +4,8 @@ import pandas as pd
 
 OURS = "tide"
 ASKS = (300, 1000, 3000)
+PER_CHANGE = {300: 3, 1000: 10, 3000: 30, 10000: 100}
+STATIC = "best static"
 TOLD = "simbench told"
 
 
@@ -45,6 +47,26 @@ def _evidence(line: pd.Series) -> list[str]:
     return [f"{line['low']:.2f} to {line['high']:.2f}", p, f"{line['pairs']}"]
 
 
+def static_header(found: pd.DataFrame) -> list[str]:
+    return ["asks", "between two changes", *_arenas(found)]
+
+
+def static_rows(found: pd.DataFrame) -> list[list[str]]:
+    """Ours over the best static setting, with the interval and the number of pairs."""
+    rows = []
+    for asks, between in PER_CHANGE.items():
+        wide = _wide(found, asks)
+        lines = wide[wide["rival"] == STATIC].set_index("arena")
+        cells = [_ratio(lines.loc[arena]) if arena in lines.index else "–" for arena in _arenas(found)]
+        rows += [[f"{asks:,}", str(between), *cells]] if len(lines) else []
+    return rows
+
+
+def _ratio(line: pd.Series) -> str:
+    interval = "" if pd.isna(line["low"]) else f" ({line['low']:.2f} to {line['high']:.2f})"
+    return f"**{line['ratio']:.2f}**{interval}, {line['pairs']}"
+
+
 def regrets_header(found: pd.DataFrame) -> list[str]:
     return ["asks", "", *_arenas(found)]
 
@@ -52,7 +74,7 @@ def regrets_header(found: pd.DataFrame) -> list[str]:
 def regrets_rows(found: pd.DataFrame) -> list[list[str]]:
     """Mean regret of each; ours over the seeds that the first rival has."""
     rows = []
-    for asks in (asks for asks in ASKS if len(_wide(found, asks))):
+    for asks in (asks for asks in PER_CHANGE if len(_wide(found, asks))):
         peers = _wide(found, asks)
         first = peers[peers["rival"] == peers["rival"].iloc[0]].set_index("arena")["ours"]
         rows.append([str(asks), OURS, *_means(first, _arenas(found))])

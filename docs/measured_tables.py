@@ -482,6 +482,7 @@ TABLES = {
         f"arenas-peers-{asks}": arenas(partial(measured_arenas.peers_rows, asks=asks), measured_arenas.peers_header)
         for asks in measured_arenas.ASKS
     },
+    "arenas-static": arenas(measured_arenas.static_rows, measured_arenas.static_header),
     "arenas-regrets": arenas(measured_arenas.regrets_rows, measured_arenas.regrets_header),
     "arenas-grid": arenas(measured_arenas.grid_rows, measured_arenas.grid_header),
     "pace-botorch": each("pace-botorch", "{}", "{:.2f}", "{:.2f}"),
@@ -508,6 +509,7 @@ TABLES = {
     "failures": Table(("failures",), failures),
     "recommendations": Table(("recommendations", "recommendations-protocol"), recommendations),
     "reading": each("reading", "{}", *["{:.2f}"] * 3),
+    "jumps": each("jumps", *["{}"] * 2, *["{:.2f}"] * 3, "{}"),
     "tracker": each("tracker", *["{}"] * 2, *["{:.2f}"] * 3),
     "tracker-dense": each("tracker-dense", *["{}"] * 2, *["{:.2f}"] * 3, "{}", *["{:.2f}"] * 3),
     "siblings-20th": Table(("siblings",), siblings(odd=False)),

@@ -34,11 +34,12 @@ from ebbtide.gp.arrays import Array
 
 ARENAS = ("gmpb-2d", "gmpb-3d", "gmpb-5d", "deap-moving-peaks", "simbench")
 QUICK = ("tide", "CMA-ES", "TPE")
+FASTEST = ("tide", "CMA-ES")
 SLOW = ("GPSampler", "Xopt")
-ASKS = (300, 1000, 3000)  # 3, 10 and 30 between two changes of a landscape; on the grid 43, 143 and 429 a day
-FEWEST, FEW = ASKS[
-    :2
-]  # with more asks, windows of these lengths hold too short a time, and the grid is told all or nothing
+ASKS = (300, 1000, 3000, 10000)  # 3, 10, 30 and 100 between two changes; on the grid 43, 143, 429 and 1,429 a day
+# With more asks than FEW, windows of these lengths hold too short a time, and the grid is told all or nothing; with
+# more than MANY, few contenders end within minutes.
+FEWEST, FEW, MANY = ASKS[:3]
 BEST_WINDOW = "best window"
 RIVALS = ("w-dbo", BEST_WINDOW, "CMA-ES", "TPE", "GPSampler", "Xopt", STATIC)
 TOLD_OF_ITS_WORLD = ("simbench told", "simbench", "tide: context day")  # a name, the arena and our contender
@@ -56,18 +57,20 @@ TOLD = (
 
 def quick(asks: int) -> tuple[str, ...]:
     """The contenders that all seeds have."""
+    if asks > MANY:
+        return FASTEST
     return QUICK + (("w-dbo", *(f"window {size}" for size in WINDOWS)) if asks <= FEW else ())
 
 
 def slow(asks: int) -> tuple[str, ...]:
     """Those that take minutes a run."""
-    return SLOW if asks <= FEWEST else ("w-dbo",) if asks > FEW else ()
+    return SLOW if asks <= FEWEST else ("w-dbo",) if FEW < asks <= MANY else ()
 
 
 def informed(asks: int) -> list[tuple[str, str]]:
     """The contenders that are told something of a grid, and with which each is compared."""
     told = [(arena, name) for told, arena, _ in TOLD for name in ("tide", f"tide: {told}")]
-    return told if asks <= FEW else [TOLD_OF_ITS_WORLD[1:]]
+    return told if asks <= FEW else [TOLD_OF_ITS_WORLD[1:]] if asks <= MANY else []
 
 
 def cases_of(chosen: argparse.Namespace) -> list[Case]:

@@ -31,6 +31,8 @@ VARIANTS: dict[str, Callable[[int], eb.Algorithm]] = {  # by the number of param
     "EI": lambda d: replace(TIDE, acquisition=eb.EI()),
     "average mean": lambda d: replace(TIDE, mean="average"),
     "keep all": lambda d: replace(TIDE, staleness=eb.KeepAll()),
+    "jumps not noticed": lambda d: replace(TIDE, jumps=False),
+    "as if it always jumped": lambda d: replace(TIDE, temporal=eb.Matern(0.5), jumps=False),
     "smooth": lambda d: replace(TIDE, temporal=eb.Matern(2.5)),
     "ard": lambda d: replace(TIDE, spatial=eb.Matern(2.5, (1.0,) * d)),
 }
