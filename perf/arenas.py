@@ -64,7 +64,7 @@ def quick(asks: int) -> tuple[str, ...]:
 
 def slow(asks: int) -> tuple[str, ...]:
     """Those that take minutes a run."""
-    return SLOW if asks <= FEWEST else ("w-dbo",) if FEW < asks <= MANY else ()
+    return SLOW if asks <= FEWEST else ("w-dbo",) if asks > FEW else ()
 
 
 def informed(asks: int) -> list[tuple[str, str]]:
