@@ -72,12 +72,12 @@ def regrets_header(found: pd.DataFrame) -> list[str]:
 
 
 def regrets_rows(found: pd.DataFrame) -> list[list[str]]:
-    """Mean regret of each; ours over the seeds that the first rival has."""
+    """Mean regret of each; ours over the seeds that it shares with whoever has most."""
     rows = []
     for asks in (asks for asks in PER_CHANGE if len(_wide(found, asks))):
         peers = _wide(found, asks)
-        first = peers[peers["rival"] == peers["rival"].iloc[0]].set_index("arena")["ours"]
-        rows.append([str(asks), OURS, *_means(first, _arenas(found))])
+        shared = peers.sort_values("pairs", ascending=False, kind="stable").drop_duplicates("arena")
+        rows.append([str(asks), OURS, *_means(shared.set_index("arena")["ours"], _arenas(found))])
         for rival, lines in peers.groupby("rival", sort=False):
             theirs = lines.set_index("arena")["theirs"].drop(TOLD, errors="ignore")  # the same as on the other grid
             rows.append([str(asks), str(rival), *_means(theirs, _arenas(found))])

@@ -104,12 +104,16 @@ def test_runs_come_seed_by_seed_and_slow_ones_last_with_fewer_seeds():
     assert {(case.contender, case.asks, case.seed) for case in last} == {
         *((name, 300, 0) for name in arenas.SLOW),
         ("w-dbo", 3000, 0),
+        ("w-dbo", 10000, 0),
     }
     assert cases[-len(last) :] == last
     assert [case.seed for case in cases[: -len(last)]] == sorted(case.seed for case in cases[: -len(last)])
     assert {case.contender for case in cases} >= {*arenas.quick(300), *arenas.SLOW, "tide: limits"}
     assert all(case.contender in arenas_contenders.CONTENDERS or case.contender == arenas_runs.STATIC for case in cases)
-    assert len({astuple(case) for case in cases if case.contender == "TPE"}) == 3 * len(arenas.ASKS)
+    assert len({astuple(case) for case in cases if case.contender == "TPE"}) == 3 * sum(
+        asks <= arenas.MANY for asks in arenas.ASKS
+    )
+    assert {case.contender for case in cases if case.asks > arenas.MANY} == {*arenas.FASTEST, "w-dbo"}
 
 
 def test_the_best_static_setting_has_no_number_of_asks():
