@@ -33,6 +33,7 @@ VARIANTS: dict[str, Callable[[int], eb.Algorithm]] = {  # by the number of param
     "keep all": lambda d: replace(TIDE, staleness=eb.KeepAll()),
     "jumps not noticed": lambda d: replace(TIDE, jumps=False),
     "as if it always jumped": lambda d: replace(TIDE, temporal=eb.Matern(0.5), jumps=False),
+    "values as they are": lambda d: replace(TIDE, transform="none"),
     "smooth": lambda d: replace(TIDE, temporal=eb.Matern(2.5)),
     "ard": lambda d: replace(TIDE, spatial=eb.Matern(2.5, (1.0,) * d)),
 }

@@ -8,6 +8,7 @@
 | outliers   | in 90 steps, two values are off by 100 deviations of the signal                  |
 | jump       | at half time the objective is mirrored, and all values rise by ten deviations    |
 | multiples  | exp(3 z), z being the benchmark in deviations from its mean                      |
+| steep      | −exp(−1.5 z): where settings are bad, it falls by multiples; with noise          |
 
 Each figure is a ratio of regrets, paired by benchmark and seed, as a geometric mean with its 95 % interval.
 """
@@ -15,7 +16,7 @@ Each figure is a ratio of regrets, paired by benchmark and seed, as a geometric 
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,9 @@ from ebbtide.gp.arrays import Array
 
 STEPS, SETTLED, WRONG = 90, 20, 100.0
 PROTOCOL = eb.experiments.Protocol(compute=eb.experiments.Modelled((0.9, 0.004)))  # a second or two between queries
+WITHOUT = "tide without transform"
+ALGORITHMS = {name: eb.algorithms.get(name) for name in ("tide", "w-dbo")}
+ALGORITHMS[WITHOUT] = replace(ALGORITHMS["tide"], transform="none")
 MOVING = ["shekel", "hartmann3", "ackley", "six-hump-camel", "eggholder", "rosenbrock"]
 
 
@@ -51,17 +55,18 @@ class Case:
         if self.name == "jump" and t >= 0.5:
             low, high = self.problem.bounds.T
             return self.problem(low + high - x, t) + 10.0 * self.deviation, best + 10.0 * self.deviation
-        return self._scaled(self.problem(x, t)), self._scaled(best)
+        return float(self._scaled(np.array(self.problem(x, t)))), float(self._scaled(np.array(best)))
 
-    def _scaled(self, f: float) -> float:
-        if self.name != "multiples":
-            return f
-        return float(np.exp(3.0 * (f - self.problem.signal.mean()) / self.deviation))
+    def _scaled(self, f: Array) -> Array:
+        """The case's function of a benchmark's values."""
+        z = (f - self.problem.signal.mean()) / self.deviation
+        scaled: dict[str, Array] = {"multiples": np.exp(3.0 * z), "steep": -np.exp(-1.5 * z)}
+        return scaled.get(self.name, f)
 
     def errors(self) -> Array:
         """What is added to the value of each step."""
         rng = np.random.default_rng([self.seed, 15])
-        noise: Array = 0.05**0.5 * self.deviation * rng.normal(size=STEPS)
+        noise: Array = 0.05**0.5 * self._scaled(self.problem.signal).std() * rng.normal(size=STEPS)
         if self.name == "multiples":
             return np.zeros(STEPS)
         if self.name == "outliers":
@@ -70,7 +75,7 @@ class Case:
         return noise
 
 
-def regrets(case: Case, algorithm: str | eb.Algorithm) -> Array:
+def regrets(case: Case, algorithm: eb.Algorithm) -> Array:
     """The regret of each step."""
     problem, clock = case.problem, eb.ManualClock()
     opt = eb.Optimizer(problem.space, direction="maximize", algorithm=algorithm, clock=clock, seed=case.seed)
@@ -92,6 +97,8 @@ def steps_compared(benchmarks: Sequence[str], seeds: int, chosen: Sequence[str])
         ("outliers", "tide with / without", ("outliers", "tide"), ("plain", "tide"), slice(None)),
         ("jump", "tide / w-dbo, second half", ("jump", "tide"), ("jump", "w-dbo"), late),
         ("multiples", "tide / w-dbo", ("multiples", "tide"), ("multiples", "w-dbo"), slice(None)),
+        ("steep", "tide / w-dbo", ("steep", "tide"), ("steep", "w-dbo"), slice(None)),
+        ("steep", "tide / tide without transform", ("steep", "tide"), ("steep", WITHOUT), slice(None)),
     ]
     for kind, label, above, below, part in comparisons:
         if kind in chosen:
@@ -105,7 +112,7 @@ def ratios(
     for name in benchmarks:
         for seed in range(seeds):
             top, bottom = (
-                regrets(Case(kind, eb.benchmarks.get(name), seed), algorithm)[part].mean()
+                regrets(Case(kind, eb.benchmarks.get(name), seed), ALGORITHMS[algorithm])[part].mean()
                 for kind, algorithm in (above, below)
             )
             logs.append(np.log(top / bottom))
@@ -132,7 +139,7 @@ def interval(logs: Array) -> dict[str, object]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--only", nargs="*", default=["clean", "outliers", "jump", "multiples"])
+    parser.add_argument("--only", nargs="*", default=["clean", "outliers", "jump", "multiples", "steep"])
     parser.add_argument("--benchmarks", nargs="*", help="default: the paper's for `clean`, six of them for the others")
     parser.add_argument("--runs", type=Path, help="keep the runs of `clean` here; another call goes on with them")
     add_option(parser)

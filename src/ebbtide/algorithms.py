@@ -29,12 +29,13 @@ class Algorithm:
 
     The kernels choose the family; their lengthscales are fitted. A tuple with one lengthscale per coordinate means ARD.
 
-    `transform="log"` models the logarithms of positive values; `"auto"` chooses between the values, their roots and
-    their logarithms by the evidence. With `robust=True`, values that contradict everything around them are left out.
-    `mean` is what the model expects where nothing was measured: the `"average"` of the values, or a `"weighted"` one,
-    in which crowded observations share their weight. An optimizer comes back to good places, so the average
-    may make the unknown look better than it is. With `jumps=True`, an objective that seems to jump is modelled so: with
-    Matérn-½ in time instead of `temporal`, as long as the evidence is for it.
+    `transform="log"` models the logarithms of positive values; `"auto"` chooses by the evidence between the values,
+    the roots and the logarithms of positive ones, and values that are bent where they are worse than usual. With
+    `robust=True`, values that contradict everything around them are left out. `mean` is what the model expects where
+    nothing was measured: the `"average"` of the values, or a `"weighted"` one, in which crowded observations share
+    their weight. An optimizer comes back to good places, so the average may make the unknown look better than it is.
+    With `jumps=True`, an objective that seems to jump is modelled so: with Matérn-½ in time instead of `temporal`, as
+    long as the evidence is for it.
     """
 
     spatial: Stationary = field(default_factory=lambda: Matern(2.5))

@@ -109,7 +109,9 @@ class Violations:
 class Model:
     """The model as last fitted. It sees (T(y) − mean)/scale, with the opposite sign when minimizing.
 
-    T(y) is y itself if `power` is 1, log(y/unit) if it is 0, and ((y/unit)^power − 1)/power otherwise.
+    T(y) is y itself if `power` is 1, log(y/unit) if it is 0, and ((y/unit)^power − 1)/power otherwise. With a `span`
+    other than 0, values that are worse than the `knee` are bent: T(y) = knee − 2 span (√(1 + u) − 1), where
+    u = (knee − y)/span.
     """
 
     kernel: SpaceTimeKernel
@@ -118,11 +120,13 @@ class Model:
     scale: float
     power: float = 1.0
     unit: float = 1.0
+    knee: float = 0.0
+    span: float = 0.0
 
     @property
     def standardization(self) -> Standardization:
         """The transform and the scale, as one object."""
-        return Standardization(self.mean, self.scale, self.power, self.unit)
+        return Standardization(self.mean, self.scale, self.power, self.unit, self.knee, self.span)
 
     def standardized(self, y: ArrayLike) -> Array:
         """(T(y) − mean)/scale: what the model sees instead of the values y (see the sign above)."""

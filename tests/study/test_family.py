@@ -10,7 +10,7 @@ import pytest
 import ebbtide as eb
 from ebbtide.gp.hyperparameters import Families, Hyperparameters
 from ebbtide.gp.priors import TimeLimits, weak_prior
-from ebbtide.gp.standardization import Standardization
+from ebbtide.gp.standardization import Form, Standardization
 from ebbtide.study.family import ENOUGH, FREEDOM, HALF, LEAST_SPREAD, USUAL_SPREAD, VAGUE, Family, Relative
 
 FAMILIES = Families(eb.Matern(2.5), eb.Matern(1.5))
@@ -84,13 +84,13 @@ def test_a_young_or_unlike_sibling_counts_less():
 def test_scale_and_level_are_compared_in_the_users_unit(power):
     """Siblings that standardise differently, but whose process is the same, agree."""
     y = np.array([50.0, 80.0, 100.0, 130.0])
-    unit = Standardization.of(y, power)
+    unit = Standardization.of(y, Form(power))
     wider = replace(unit, scale=4.0 * unit.scale)
     family = Family.of([relative(1.0, unit=unit), relative(1.0 / 16.0, unit=wider)] * 8)
     assert family is not None
     assert family.center[0] == pytest.approx(math.log(unit.scale * unit.factor))
     assert family.level == pytest.approx(unit.level)
-    for seen in (unit, wider, Standardization.of(3.0 * y, power)):
+    for seen in (unit, wider, Standardization.of(3.0 * y, Form(power))):
         prior = family.prior(WEAK, FAMILIES, 2, seen)
         deviation = math.exp(0.5 * prior.center[0]) * seen.scale * seen.factor
         assert deviation == pytest.approx(unit.scale * unit.factor, rel=0.5)  # the weak prior says 1 in each unit
@@ -104,7 +104,7 @@ def test_scale_and_level_are_compared_in_the_users_unit(power):
 def test_values_in_another_transform_say_nothing_about_scale_and_level():
     family = Family.of(many())
     assert family is not None
-    logarithms = Standardization.of(np.array([1.0, 2.0, 3.0]), 0.0)
+    logarithms = Standardization.of(np.array([1.0, 2.0, 3.0]), Form(0.0))
     assert family.mean(logarithms) is None
     prior = family.prior(WEAK, FAMILIES, 2, logarithms)
     assert prior.center[0] == WEAK.center[0]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import ebbtide as eb
+from ebbtide.gp.standardization import PLAIN
 from ebbtide.study import codec
 
 SPACE = {"x": eb.Float(0.0, 1.0), "y": eb.Float(0.0, 1.0)}
@@ -20,9 +21,14 @@ def multiplied(params, t):
     return math.exp(30.0 * smooth(params, t) + 5.0)
 
 
-def study(objective, steps, algorithm="tide", wrong=(), **options):
+def steep(params, t):
+    """Far from its best place it falls by multiples."""
+    return 7.0 - math.exp(-8.0 * smooth(params, t))
+
+
+def study(objective, steps, algorithm="tide", wrong=(), direction="maximize", **options):
     clock = eb.ManualClock()
-    opt = eb.Optimizer(SPACE, direction="maximize", algorithm=algorithm, clock=clock, seed=2, **options)
+    opt = eb.Optimizer(SPACE, direction=direction, algorithm=algorithm, clock=clock, seed=2, **options)
     for step in range(steps):
         trial = opt.ask()
         opt.tell(trial, objective(trial.params, trial.time) if step not in wrong else 1e4)
@@ -41,10 +47,29 @@ def test_values_that_change_by_multiples_are_modelled_as_logarithms():
     assert (std > 0.0).all()
 
 
-def test_relevance_can_be_reproduced_from_the_model():
-    opt = study(multiplied, 30, wrong=(20,))
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+def test_where_values_are_far_worse_than_usual_they_are_bent(direction):
+    sign = 1.0 if direction == "maximize" else -1.0
+    opt = study(lambda params, t: sign * steep(params, t), 30, direction=direction)
+    model, best = opt.model, opt.recommend()
+    assert model.power == 1.0
+    assert sign * model.span > 0.0
+    assert best.mean == pytest.approx(sign * steep(best.params, opt.clock.now()), abs=0.3)
+    assert 0.0 < best.std < 1.0
+    mean, std = opt.predict([{"x": 1.0, "y": 1.0}, {"x": 0.5, "y": 0.4}])
+    assert sign * mean[0] < 0.0
+    assert std[0] > std[1] > 0.0
+
+
+def test_without_a_transform_nothing_is_bent():
+    assert study(steep, 30, eb.Algorithm()).model.span == 0.0
+
+
+@pytest.mark.parametrize(("objective", "wrong"), [(multiplied, (20,)), (steep, ())])
+def test_relevance_can_be_reproduced_from_the_model(objective, wrong):
+    opt = study(objective, 30, wrong=wrong)
     model, data, modelled = opt.model, opt.dataset, ~opt.set_aside
-    assert model.power != 1.0
+    assert model.standardization.form != PLAIN
     scores = opt.relevance()
     expected = eb.relevance(
         data.x[modelled],
@@ -111,16 +136,18 @@ def test_without_robust_nothing_is_set_aside():
     assert "outlier" not in opt.guards
 
 
+@pytest.mark.parametrize(("objective", "wrong"), [(multiplied, (20,)), (steep, ())])
 @pytest.mark.parametrize("moment", [21, 33])
-def test_a_loaded_study_asks_what_the_saved_one_would_have_asked(moment, tmp_path):
-    whole = study(multiplied, moment, wrong=(20,))
+def test_a_loaded_study_asks_what_the_saved_one_would_have_asked(moment, objective, wrong, tmp_path):
+    whole = study(objective, moment, wrong=wrong)
+    assert whole.model.standardization.form != PLAIN
     whole.save(tmp_path / "study.json")
     again = eb.Optimizer.load(tmp_path / "study.json")
     assert again.model == whole.model
     for opt in (whole, again):
         for _ in range(3):
             trial = opt.ask()
-            opt.tell(trial, multiplied(trial.params, trial.time))
+            opt.tell(trial, objective(trial.params, trial.time))
             opt.clock.advance(1.0)
     assert [o.params for o in again.history] == [o.params for o in whole.history]
 

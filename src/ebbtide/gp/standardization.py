@@ -1,19 +1,26 @@
 """The transform and the standardisation of values before the model sees them, and the way back.
 
-| symbol | meaning                                                     |
-|--------|-------------------------------------------------------------|
-| p      | power: 1 leaves values as they are, 0 is the logarithm      |
-| g      | unit: the geometric mean of the values                      |
-| T      | y for p = 1, otherwise ((y/g)^p − 1)/p, at p = 0 log(y/g)   |
-| z      | (T(y) − mean)/scale                                         |
+| symbol | meaning                                                                               |
+|--------|---------------------------------------------------------------------------------------|
+| p      | power: 1 leaves values as they are, 0 is the logarithm                                |
+| g      | unit: the geometric mean of the values                                                |
+| k, s   | knee and span of bent values: their median, and the distance of their quartiles; s is |
+|        | negative if smaller values are better                                                 |
+| u      | how much worse than usual a value is: max((k − y)/s, 0)                               |
+| T      | y for p = 1, otherwise ((y/g)^p − 1)/p, at p = 0 log(y/g);                            |
+|        | of bent values: y where u = 0, otherwise k − 2s (√(1 + u) − 1)                        |
+| z      | (T(y) − mean)/scale                                                                   |
 
-T is the family of Box and Cox (1964). It only holds powers from 0 to 1: with a negative power T is bounded above, and
-a prediction beyond the bound would have no value in the user's unit.
+The first T is the family of Box and Cox (1964), for positive values. It only holds powers from 0 to 1: with a negative
+power T is bounded above, and a prediction beyond the bound would have no value in the user's unit. The second is one
+side of that of Yeo and Johnson (2000), for any values: where settings are bad, an objective often falls steeply, and a
+stationary model that has to follow it there knows little of where it is good. Logarithms of that side were tried, too,
+and made terrible places look harmless.
 """
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -21,9 +28,20 @@ from ebbtide.gp.arrays import Array
 
 Transform = Literal["none", "log", "auto"]
 
-POWERS = (1.0, 0.5, 0.0)  # among which "auto" chooses
-SWITCH_GAIN = 5.0  # nats by which another power must be better before it is used
+
+class Form(NamedTuple):
+    """Which T: the power of the values, and whether those that are worse than usual are bent."""
+
+    power: float = 1.0
+    bent: bool = False
+
+
+PLAIN, BENT = Form(), Form(bent=True)
+POWERS = (1.0, 0.5, 0.0)
+FORMS = (*map(Form, POWERS), BENT)  # among which "auto" chooses
+SWITCH_GAIN = 5.0  # nats by which another form must be better before it is used
 LARGEST_EXPONENT = 700.0  # exp of it is finite
+LARGEST_WORSE = 1e300  # u is at most this
 
 
 @dataclass(frozen=True)
@@ -34,26 +52,44 @@ class Standardization:
     scale: float = 1.0
     power: float = 1.0
     unit: float = 1.0
+    knee: float = 0.0
+    span: float = 0.0  # 0: values are not bent
 
     @classmethod
-    def of(cls, y: Array, power: float = 1.0) -> "Standardization":
-        if power != 1.0 and is_positive(y):
-            unit = float(np.exp(np.log(y).mean()))
-            mean, scale = _moments(_transformed(y, power, unit))
-            return cls(mean, scale, power, unit)
-        return cls(*_moments(y))
+    def of(cls, y: Array, form: Form = PLAIN, sign: float = 1.0) -> "Standardization":
+        """Of a form, if it suits the values; `sign` is −1 if smaller values are better."""
+        if form.power != 1.0 and is_positive(y):
+            shape = cls(power=form.power, unit=float(np.exp(np.log(y).mean())))
+        elif form.bent:
+            shape = cls._bent(y, sign)
+        else:
+            shape = cls()
+        mean, scale = _moments(shape._transformed(y))
+        return replace(shape, mean=mean, scale=scale)
 
     @classmethod
-    def by_quartiles(cls, y: Array, power: float = 1.0) -> "Standardization":
+    def _bent(cls, y: Array, sign: float) -> "Standardization":
+        low, middle, high = np.quantile(0.5 * y, (0.25, 0.5, 0.75)).tolist()  # halves, whose differences are finite
+        span = 2.0 * (high - low)
+        if not float(np.finfo(float).tiny) <= span < math.inf:
+            return cls()
+        return cls(knee=2.0 * middle, span=sign * span)
+
+    @classmethod
+    def by_quartiles(cls, y: Array, form: Form = PLAIN, sign: float = 1.0) -> "Standardization":
         """By median and quartiles, which gross errors hardly move."""
         half = 0.5 * y  # the difference of two values may overflow, that of halves cannot
         usual = y[(half >= np.quantile(half, 0.25)) & (half <= np.quantile(half, 0.75))]
-        return cls.of(usual, power if is_positive(y) else 1.0)
+        return cls.of(usual, form if form.power == 1.0 or is_positive(y) else PLAIN, sign)
 
     @classmethod
     def at(cls, level: float, scale: float, power: float) -> "Standardization":
         """Around a level, with a scale, both in the unit of `level`."""
         return cls(level if power in (0.0, 1.0) else level - 1.0 / power, scale, power)
+
+    @property
+    def form(self) -> Form:
+        return Form(self.power, self.span != 0.0)
 
     @property
     def factor(self) -> float:
@@ -82,7 +118,7 @@ class Standardization:
     def apply(self, y: Array) -> Array:
         # v − mean may overflow, halves cannot. An outlier of more than 1e100 deviations, told after the scale was
         # fixed, must not overflow when the model squares it.
-        v = _transformed(y, self.power, self.unit)
+        v = self._transformed(y)
         with np.errstate(over="ignore"):
             z = 2.0 * ((0.5 * v - 0.5 * self.mean) / self.scale)
         return np.minimum(np.maximum(z, -1e100), 1e100)
@@ -94,7 +130,7 @@ class Standardization:
         """
         with np.errstate(over="ignore"):
             v, spread = _finite(mean * self.scale + self.mean), _finite(std * self.scale)
-        if self.power == 1.0:
+        if self.form == PLAIN:
             return v, spread
         low, middle, high = (self._inverse(v + sign * spread) for sign in (-1.0, 0.0, 1.0))
         return middle, 0.5 * high - 0.5 * low
@@ -103,7 +139,34 @@ class Standardization:
         """Whether it can be applied to these values: a power needs positive ones."""
         return self.power == 1.0 or is_positive(y)
 
+    def log_slopes(self, y: Array) -> float:
+        """Σ log T'(yᵢ), of the values that it was made from: T'(y) = (y/g)^(p−1)/g, and Σ log(yᵢ/g) = 0; of bent
+        values, T'(y) = 1/√(1 + u).
+        """
+        if self.power != 1.0:
+            return -len(y) * math.log(self.unit)
+        return -0.5 * float(np.log1p(self._worse(y)).sum()) if self.span else 0.0
+
+    def _transformed(self, y: Array) -> Array:
+        if self.power != 1.0:
+            return _powers(y, self.power, self.unit)
+        if not self.span:
+            return y
+        u = self._worse(y)
+        with np.errstate(over="ignore"):
+            return np.where(u > 0.0, _finite(self.knee - self.span * (2.0 * np.sqrt(1.0 + u) - 2.0)), y)
+
+    def _worse(self, y: Array) -> Array:
+        """How much worse than usual."""
+        with np.errstate(over="ignore"):  # halves, whose differences are finite
+            u: Array = np.minimum(np.maximum((0.5 * self.knee - 0.5 * y) / (0.5 * self.span), 0.0), LARGEST_WORSE)
+        return u
+
     def _inverse(self, v: Array) -> Array:
+        if self.span:
+            root = 1.0 + 0.5 * self._worse(v)  # √(1 + u)
+            with np.errstate(over="ignore"):
+                return np.where(root > 1.0, _finite(self.knee - self.span * (root * root - 1.0)), v)
         if self.power == 0.0:
             logarithm = v + math.log(self.unit)
         else:
@@ -124,32 +187,30 @@ def is_positive(y: Array) -> bool:
     return y.size > 0 and float(y.min()) >= float(np.finfo(float).tiny)
 
 
-def chosen_power(P: Array, y: Array, current: float) -> float:
-    """The power with the highest evidence; the current one, unless another is clearly better.
+def chosen_form(P: Array, y: Array, current: Form, sign: float = 1.0) -> Form:
+    """The form with the highest evidence; the current one, unless another is clearly better.
 
-    With u = T(y) − mean and the kernel of P, whose variance λ takes its best value for each power, the log evidence is
-    −(n/2) log(uᵀPu) + Σ log T'(yᵢ), up to what all powers share. T'(y) = (y/g)^(p−1)/g, and Σ log(yᵢ/g) = 0, so
-    the second term is −n log g; for p = 1 it is 0.
+    With v = T(y) − mean and the kernel of P, whose variance λ takes its best value for each form, the log evidence is
+    −(n/2) log(vᵀPv) + Σ log T'(yᵢ), up to what all forms share.
     """
-    scores = {power: evidence(P, y, power) for power in POWERS}
-    best = max(scores, key=lambda power: scores[power])
+    scores = {form: evidence(P, y, form, sign) for form in FORMS}
+    best = max(scores, key=lambda form: scores[form])
     return best if scores[best] > scores[current] + SWITCH_GAIN else current
 
 
-def evidence(P: Array, y: Array, power: float) -> float:
-    """The log evidence of positive values under a power, up to what all powers share; −∞ if it has no meaning."""
-    standardization = Standardization.of(y, power)
+def evidence(P: Array, y: Array, form: Form, sign: float = 1.0) -> float:
+    """The log evidence of values under a form, up to what all forms share; −∞ if it has no meaning."""
+    standardization = Standardization.of(y, form, sign)
+    if standardization.form != form:
+        return -math.inf  # it does not suit the values
     z = standardization.apply(y)
     fit = float(z @ P @ z)
     if not fit > 0.0:
         return -math.inf  # all values are equal
-    unit = 0.0 if power == 1.0 else math.log(standardization.unit)
-    return -len(y) * (0.5 * math.log(fit) + math.log(standardization.scale) + unit)
+    return standardization.log_slopes(y) - len(y) * (0.5 * math.log(fit) + math.log(standardization.scale))
 
 
-def _transformed(y: Array, power: float, unit: float) -> Array:
-    if power == 1.0:
-        return y
+def _powers(y: Array, power: float, unit: float) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         logarithm = np.log(np.maximum(y, 0.0)) - math.log(unit)
     if power == 0.0:

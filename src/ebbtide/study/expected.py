@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from ebbtide.gp.arrays import Array
 from ebbtide.gp.hyperparameters import Hyperparameters
 from ebbtide.gp.priors import Prior
-from ebbtide.gp.standardization import Standardization
+from ebbtide.gp.standardization import Form, Standardization
 from ebbtide.study.family import Family
 from ebbtide.study.knowledge import Knowledge
 
@@ -36,7 +36,7 @@ class Expected:
         return None if self.family is None else self.family.standardization(y)
 
     @property
-    def power(self) -> float:
-        """Of positive values: that of the siblings until the study has chosen its own."""
+    def form(self) -> Form:
+        """Of the transform: that of the siblings until the study has chosen its own."""
         first = self.known.state.hyper is None and self.known.algorithm.transform == "auto"
-        return self.family.power if first and self.family is not None else self.known.usual_power
+        return Form(self.family.power) if first and self.family is not None else self.known.usual_form

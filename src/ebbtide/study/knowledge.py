@@ -13,7 +13,7 @@ from ebbtide.gp.hyperparameters import Families, Hyperparameters
 from ebbtide.gp.kernels import Cycle, Cyclic, Matern
 from ebbtide.gp.outliers import is_suspicious, outliers
 from ebbtide.gp.priors import Prior, TimeLimits, weak_prior
-from ebbtide.gp.standardization import Standardization
+from ebbtide.gp.standardization import PLAIN, Form, Standardization
 from ebbtide.parts.maximization import Bounds
 from ebbtide.parts.staleness import WassersteinBudget
 from ebbtide.records import Model
@@ -114,7 +114,7 @@ class Knowledge(Facts):
         """Kernel, noise, and how y is standardised, as last fitted."""
         z = self.standardization
         kernel = self.families.kernel(self.hyper)
-        return Model(kernel, self.hyper.noise, z.mean, z.scale, z.power, z.unit)
+        return Model(kernel, self.hyper.noise, **vars(z))
 
     @property
     def standardization(self) -> Standardization:
@@ -126,12 +126,12 @@ class Knowledge(Facts):
         y = self._active.dataset.y[rows[~self.outlying(rows)]]
         if fitted:
             return held if held.suits(y) else Standardization.of(y)
-        return Standardization.of(y, self.usual_power)
+        return Standardization.of(y, self.usual_form, self.sign)
 
     @property
-    def usual_power(self) -> float:
-        """The power of positive values, as last chosen or as the algorithm says."""
-        return {"none": 1.0, "log": 0.0, "auto": self._state.standardization.power}[self.algorithm.transform]
+    def usual_form(self) -> Form:
+        """The form of the transform, as last chosen or as the algorithm says."""
+        return {"none": PLAIN, "log": Form(0.0), "auto": self._state.standardization.form}[self.algorithm.transform]
 
     def outlying(self, rows: Rows) -> Mask:
         """Which of these active rows are outliers, by the model as last fitted; of many, only the newest are judged."""
@@ -144,7 +144,7 @@ class Knowledge(Facts):
     def _outliers(self, rows: Rows) -> Mask:
         data, held = self._active.dataset.take(rows), self._state.standardization
         fitted = self._state.hyper is not None and held.suits(data.y)
-        z = (held if fitted else Standardization.by_quartiles(data.y, self.usual_power)).apply(data.y)
+        z = (held if fitted else Standardization.by_quartiles(data.y, self.usual_form, self.sign)).apply(data.y)
         if not is_suspicious(z):
             return np.zeros(len(z), dtype=bool)
         kernel = self.families.kernel(self.hyper)

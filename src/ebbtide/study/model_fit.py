@@ -16,7 +16,7 @@ from ebbtide.gp.inference import MIN_ROWS, SEARCH_ROWS, Fit, Standing, fit, held
 from ebbtide.gp.mean import mean_by, weighted_mean
 from ebbtide.gp.posterior import Posterior, condition
 from ebbtide.gp.priors import Prior
-from ebbtide.gp.standardization import Standardization, chosen_power, is_positive
+from ebbtide.gp.standardization import Standardization, chosen_form
 from ebbtide.study.active import Dataset
 from ebbtide.study.expected import Expected
 from ebbtide.study.family import Family
@@ -61,7 +61,7 @@ class Modelling:
         if len(rows) < MIN_ROWS:
             return rows, self._unfitted(rows)
         standardization = self._standardization(self.active.dataset.y[rows])
-        if standardization.power == self.state.standardization.power:
+        if standardization.form == self.state.standardization.form:
             held = self._held(rows, standardization)
             if held is not None:
                 return held
@@ -133,8 +133,8 @@ class Modelling:
             return None, False
         if searching and len(model) <= SEARCH_ROWS and self.algorithm.transform == "auto":
             y = self.active.dataset.y[np.searchsorted(self.active.lines, model.labels)]
-            power = self.state.standardization.power
-            if is_positive(y) and chosen_power(model.P, y, power) != power:
+            form = self.state.standardization.form
+            if chosen_form(model.P, y, form, self.known.sign) != form:
                 return None, False
         if searching and len(model) <= SEARCH_ROWS and self.algorithm.jumps:
             value = standing.value + prior.log_density(standing.theta)
@@ -151,13 +151,13 @@ class Modelling:
         held = self.state.hyper
         start = self.expected.hyperparameters(standardization) if held is None else held
         search = held is None or (is_searching(self.known) and self.fresh is None)
-        search |= standardization.power != self.state.standardization.power
+        search |= standardization.form != self.state.standardization.form
         fitted = self._fitted(start, data, moments, standardization, search=search, fresh=self.fresh)
         self.standing = self.warm = None  # frees the memory of the old model before the new one is made
-        if (search or self.fresh is not None) and self.algorithm.transform == "auto" and is_positive(data.y):
-            power = chosen_power(fitted.posterior.P, data.y, standardization.power)
-            if power != standardization.power:
-                standardization = Standardization.of(data.y, power)
+        if (search or self.fresh is not None) and self.algorithm.transform == "auto":
+            form = chosen_form(fitted.posterior.P, data.y, standardization.form, self.known.sign)
+            if form != standardization.form:
+                standardization = Standardization.of(data.y, form, self.known.sign)
                 fitted = self._fitted(fitted.hyper, data, moments, standardization, search=True)
         if (search or self.fresh is not None) and self.algorithm.jumps:
             better = self._likelier(fitted.hyper, (self.known.inputs(data), moments, self.step.z))
@@ -225,7 +225,7 @@ class Modelling:
 
     def _standardization(self, y: Array) -> Standardization:
         """Of these values, transformed as the algorithm says or as last chosen, if all of them are positive."""
-        standardization = Standardization.of(y, self.expected.power)
+        standardization = Standardization.of(y, self.expected.form, self.known.sign)
         was_log = self.state.hyper is None or self.state.standardization.power == 0.0
         if self.algorithm.transform == "log" and standardization.power != 0.0 and len(y) >= MIN_ROWS and was_log:
             warnings.warn(

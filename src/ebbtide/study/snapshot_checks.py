@@ -13,6 +13,7 @@ from ebbtide.checks import as_finite, is_text, is_whole
 from ebbtide.clock import LARGEST_TIME
 from ebbtide.errors import EbbtideError
 from ebbtide.gp.hyperparameters import Families, Hyperparameters
+from ebbtide.gp.standardization import FORMS
 from ebbtide.guards import MEANING
 from ebbtide.parts.staleness import EventTriggeredReset, PeriodicReset, ResponseBudget, WassersteinBudget
 from ebbtide.parts.timing import WithinHorizon
@@ -59,6 +60,7 @@ def check_state(state: State, definition: Definition) -> None:
         _check_hyper(state.hyper, definition)
     for name, test in _STANDARDIZATION.items():
         _require(test(getattr(state.standardization, name)), f"standardization.{name}", state.standardization)
+    _require(state.standardization.form in FORMS, "standardization", state.standardization)
     _check_memory("policy", state.policy, _remembered(definition.algorithm.staleness))
     _check_memory("timing", state.timing, _remembered(definition.algorithm.timing))
     _require(state.latest_reading is None or _is_time(state.latest_reading), "latest_reading", state.latest_reading)
@@ -273,6 +275,8 @@ _BUDGET: dict[str, Test] = {"log_budget": _is_duration, "time": _is_number, "tim
 _STANDARDIZATION: dict[str, Test] = {
     "mean": _is_number,
     "scale": lambda found: _is_number(found) and found > 0.0,
-    "power": lambda found: _is_number(found) and 0.0 <= found <= 1.0,
+    "power": _is_number,
     "unit": lambda found: _is_number(found) and found > 0.0,
+    "knee": _is_number,
+    "span": _is_number,
 }

@@ -60,15 +60,13 @@ class State:
         # Not dataclasses.asdict, whose copies would take most of the time in which an ask is recorded.
         data: dict[str, Any] = dict(vars(self))
         data["hyper"] = None if self.hyper is None else dict(vars(self.hyper))
-        data["standardization"] = dict(vars(self.standardization))
+        data["standardization"] = _stored(self.standardization)
         for name in ADDED:
             if data[name] in ([], {}, None):
                 del data[name]
         for name in ADDED_HYPERPARAMETERS:
             if data["hyper"] is not None and not data["hyper"].get(name, True):
                 del data["hyper"][name]
-        if self.standardization.power == 1.0:  # as studies were stored before values could be transformed
-            data["standardization"] = {"mean": self.standardization.mean, "scale": self.standardization.scale}
         return data
 
     @classmethod
@@ -78,6 +76,16 @@ class State:
             fields["hyper"] = Hyperparameters(**{name: tuples(value) for name, value in fields["hyper"].items()})
         fields["standardization"] = Standardization(**fields["standardization"])
         return cls(**fields)
+
+
+def _stored(standardization: Standardization) -> dict[str, float]:
+    """Without what it always is as long as values are not transformed, and did not have before they could be."""
+    usual = vars(Standardization())
+    return {
+        name: value
+        for name, value in vars(standardization).items()
+        if name in ("mean", "scale") or value != usual[name]
+    }
 
 
 def tuples(value: Any) -> Any:
