@@ -147,7 +147,19 @@ def test_a_small_gain_changes_nothing(rng):
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("y", [[3.0], [2.0] * 5, [1e300, 1e-300, 1.0], [1e-300, 2e-300], [1e300, 1.5e300], [0.0, 1.0]])
+@pytest.mark.parametrize(
+    "y",
+    [
+        [],
+        [3.0],
+        [2.0] * 5,
+        [-1e308, -5e307, 0.0, 5e307, 1e308],
+        [1e300, 1e-300, 1.0],
+        [1e-300, 2e-300],
+        [1e300, 1.5e300],
+        [0.0, 1.0],
+    ],
+)
 def test_every_value_stays_finite(y, form, sign):
     y = np.array(y)
     standardization = Standardization.of(y, form, sign)

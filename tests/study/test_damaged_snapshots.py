@@ -149,6 +149,8 @@ def test_the_example_is_a_good_one():
         (("state", "standardization", "power"), 0.3, "standardization"),
         (("state", "standardization", "knee"), "high", "standardization.knee"),
         (("state", "standardization", "span"), None, "standardization.span"),
+        (("state", "standardization", "span"), 5e-324, "standardization.span"),
+        (("state", "standardization", "span"), 1.0, "standardization.span"),  # the better side: it minimizes
         (("state", "policy"), {"log_budget": 0.0}, r"policy\['time'\] is None"),
         (("state", "policy"), [], r"policy is \[\]"),
         (("state", "policy", "timescale"), 0.0, r"policy\['timescale'\] is 0.0"),

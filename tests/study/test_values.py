@@ -61,6 +61,60 @@ def test_where_values_are_far_worse_than_usual_they_are_bent(direction):
     assert std[0] > std[1] > 0.0
 
 
+def test_maximizing_values_and_minimizing_their_opposites_asks_the_same():
+    clock = eb.ManualClock()
+    both = {
+        1.0: eb.Optimizer(SPACE, direction="maximize", clock=clock, seed=2),
+        -1.0: eb.Optimizer(SPACE, direction="minimize", clock=clock, seed=2),
+    }
+    spans = []
+    for _ in range(40):
+        for sign, opt in both.items():
+            trial = opt.ask()
+            opt.tell(trial, sign * steep(trial.params, trial.time))
+        spans.append((both[1.0].model.span, both[-1.0].model.span))
+        clock.advance(1.0)
+    assert all(one == -other for one, other in spans)
+    assert sum(one > 0.0 for one, _ in spans) > 5
+    assert [o.params for o in both[1.0].history] == [o.params for o in both[-1.0].history]
+
+
+def test_a_gross_error_on_the_bent_side_is_set_aside():
+    def level(params, t):
+        return 10.0 - math.exp(10.0 * abs(params["x"] - 0.4 - 0.1 * math.sin(t / 20.0)) ** 1.5)
+
+    for seed in range(4):
+        clock = eb.ManualClock()
+        opt = eb.Optimizer({"x": SPACE["x"]}, direction="maximize", clock=clock, seed=seed)
+        for step in range(38):
+            trial = opt.ask()
+            opt.tell(trial, -20.0 if step == 35 else level(trial.params, trial.time))
+            clock.advance(1.0)
+        assert opt.dataset.y[opt.set_aside].tolist() == [-20.0]
+        assert level(opt.recommend().params, clock.now()) > 8.9
+
+
+def test_a_bent_study_without_an_active_observation_still_asks(monkeypatch):
+    ahead, now = 1e6, eb.SystemClock.now
+    monkeypatch.setattr(eb.SystemClock, "now", lambda clock: now(clock) + ahead)
+    opt = eb.Optimizer(SPACE, direction="maximize", seed=2)
+    for _ in range(30):
+        trial = opt.ask()
+        opt.tell(trial, steep(trial.params, 0.0))
+        ahead += 1.0
+    assert opt.model.span > 0.0
+    ahead = 0.0
+    assert opt.forget_future() == 30
+    assert len(opt.dataset) == 0
+    assert set(opt.ask().params) == set(SPACE)
+
+
+def test_where_moving_costs_nothing_is_bent():
+    movement = eb.Movement(cost=40.0)
+    opt = study(steep, 30, movement=movement, start=[{"x": 0.9, "y": 0.9}])
+    assert opt.model.span == 0.0
+
+
 def test_without_a_transform_nothing_is_bent():
     assert study(steep, 30, eb.Algorithm()).model.span == 0.0
 

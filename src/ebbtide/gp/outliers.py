@@ -26,17 +26,27 @@ NEAR = 0.1  # two places are near each other at this share of the unit cube's di
 
 
 def outliers(
-    kernel: SpaceTimeKernel, noise: float, X: Array, t: Array, z: Array, line: Rows, *, rescale: bool = False
+    kernel: SpaceTimeKernel,
+    noise: float,
+    X: Array,
+    t: Array,
+    z: Array,
+    line: Rows,
+    *,
+    told: Array | None = None,
+    rescale: bool = False,
 ) -> Mask:
     """Which of the standardised values z are outliers; `line` is the position of each in the order told.
 
-    With `rescale`, z is standardised anew by the values that are not suspected: nothing was fitted to its scale yet.
+    Gaps are looked for among the values as `told`, if z hides them. With `rescale`, z is standardised anew by the
+    values that are not suspected: nothing was fitted to its scale yet.
     """
     none = np.zeros(len(z), dtype=bool)
-    if not is_suspicious(z):
+    told = z if told is None else told
+    if not is_suspicious(told):
         return none
-    suspected = ~_body(z)
-    suspected &= ~_within(z, ~suspected | _confirmed(X, z, line, suspected))
+    suspected = ~_body(told)
+    suspected &= ~_within(told, ~suspected | _confirmed(X, told, line, suspected))
     if not suspected.any():
         return none
     others = ~suspected

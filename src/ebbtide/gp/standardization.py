@@ -4,8 +4,8 @@
 |--------|---------------------------------------------------------------------------------------|
 | p      | power: 1 leaves values as they are, 0 is the logarithm                                |
 | g      | unit: the geometric mean of the values                                                |
-| k, s   | knee and span of bent values: their median, and the distance of their quartiles; s is |
-|        | negative if smaller values are better                                                 |
+| k, s   | knee and span of bent values: their median, and the distance between their           |
+|        | quartiles; s is negative if smaller values are better                                 |
 | u      | how much worse than usual a value is: max((k − y)/s, 0)                               |
 | T      | y for p = 1, otherwise ((y/g)^p − 1)/p, at p = 0 log(y/g);                            |
 |        | of bent values: y where u = 0, otherwise k − 2s (√(1 + u) − 1)                        |
@@ -69,6 +69,8 @@ class Standardization:
 
     @classmethod
     def _bent(cls, y: Array, sign: float) -> "Standardization":
+        if not y.size:
+            return cls()
         low, middle, high = np.quantile(0.5 * y, (0.25, 0.5, 0.75)).tolist()  # halves, whose differences are finite
         span = 2.0 * (high - low)
         if not float(np.finfo(float).tiny) <= span < math.inf:
@@ -93,7 +95,9 @@ class Standardization:
 
     @property
     def factor(self) -> float:
-        """By which a difference of T becomes one of what does not depend on g: y, yᵖ/p, or log y."""
+        """By which a difference of T becomes one of what does not depend on g: y, yᵖ/p, or log y. Bent values are
+        taken for what they are on the better side, where T is y.
+        """
         return 1.0 if self.power in (0.0, 1.0) else self.unit**self.power
 
     @property
@@ -132,7 +136,9 @@ class Standardization:
             v, spread = _finite(mean * self.scale + self.mean), _finite(std * self.scale)
         if self.form == PLAIN:
             return v, spread
-        low, middle, high = (self._inverse(v + sign * spread) for sign in (-1.0, 0.0, 1.0))
+        with np.errstate(over="ignore"):
+            ends = _finite(v - spread), v, _finite(v + spread)
+        low, middle, high = map(self._inverse, ends)
         return middle, 0.5 * high - 0.5 * low
 
     def suits(self, y: Array) -> bool:
@@ -187,13 +193,13 @@ def is_positive(y: Array) -> bool:
     return y.size > 0 and float(y.min()) >= float(np.finfo(float).tiny)
 
 
-def chosen_form(P: Array, y: Array, current: Form, sign: float = 1.0) -> Form:
+def chosen_form(P: Array, y: Array, current: Form, sign: float = 1.0, forms: tuple[Form, ...] = FORMS) -> Form:
     """The form with the highest evidence; the current one, unless another is clearly better.
 
     With v = T(y) − mean and the kernel of P, whose variance λ takes its best value for each form, the log evidence is
     −(n/2) log(vᵀPv) + Σ log T'(yᵢ), up to what all forms share.
     """
-    scores = {form: evidence(P, y, form, sign) for form in FORMS}
+    scores = {form: evidence(P, y, form, sign) for form in forms}
     best = max(scores, key=lambda form: scores[form])
     return best if scores[best] > scores[current] + SWITCH_GAIN else current
 

@@ -13,7 +13,7 @@ from ebbtide.gp.hyperparameters import Families, Hyperparameters
 from ebbtide.gp.kernels import Cycle, Cyclic, Matern
 from ebbtide.gp.outliers import is_suspicious, outliers
 from ebbtide.gp.priors import Prior, TimeLimits, weak_prior
-from ebbtide.gp.standardization import PLAIN, Form, Standardization
+from ebbtide.gp.standardization import FORMS, PLAIN, Form, Standardization
 from ebbtide.parts.maximization import Bounds
 from ebbtide.parts.staleness import WassersteinBudget
 from ebbtide.records import Model
@@ -133,6 +133,12 @@ class Knowledge(Facts):
         """The form of the transform, as last chosen or as the algorithm says."""
         return {"none": PLAIN, "log": Form(0.0), "auto": self._state.standardization.form}[self.algorithm.transform]
 
+    @property
+    def forms(self) -> tuple[Form, ...]:
+        """Among which "auto" chooses. Where moving costs, nothing is bent: a cost counts the same everywhere."""
+        movement = self.definition.live.movement
+        return FORMS if movement is None or movement.cost <= 0.0 else tuple(form for form in FORMS if not form.bent)
+
     def outlying(self, rows: Rows) -> Mask:
         """Which of these active rows are outliers, by the model as last fitted; of many, only the newest are judged."""
         mask = np.zeros(len(rows), dtype=bool)
@@ -145,11 +151,14 @@ class Knowledge(Facts):
         data, held = self._active.dataset.take(rows), self._state.standardization
         fitted = self._state.hyper is not None and held.suits(data.y)
         z = (held if fitted else Standardization.by_quartiles(data.y, self.usual_form, self.sign)).apply(data.y)
-        if not is_suspicious(z):
+        # Bending closes the gap that tells a gross error on the worse side from the others.
+        told = Standardization.of(data.y).apply(data.y) if held.form.bent else z
+        if not is_suspicious(told):
             return np.zeros(len(z), dtype=bool)
         kernel = self.families.kernel(self.hyper)
         moments, lines = self.axis.rows(rows), self._active.lines[rows]
-        return outliers(kernel, self.hyper.noise, self.inputs(data), moments, z, lines, rescale=not fitted)
+        inputs = self.inputs(data)
+        return outliers(kernel, self.hyper.noise, inputs, moments, z, lines, told=told, rescale=not fitted)
 
     def prior(self) -> Prior:
         limits = None if self.algorithm.temporal is None else self.axis.limits()

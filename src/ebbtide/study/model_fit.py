@@ -16,7 +16,7 @@ from ebbtide.gp.inference import MIN_ROWS, SEARCH_ROWS, Fit, Standing, fit, held
 from ebbtide.gp.mean import mean_by, weighted_mean
 from ebbtide.gp.posterior import Posterior, condition
 from ebbtide.gp.priors import Prior
-from ebbtide.gp.standardization import Standardization, chosen_form
+from ebbtide.gp.standardization import Form, Standardization, chosen_form
 from ebbtide.study.active import Dataset
 from ebbtide.study.expected import Expected
 from ebbtide.study.family import Family
@@ -134,7 +134,7 @@ class Modelling:
         if searching and len(model) <= SEARCH_ROWS and self.algorithm.transform == "auto":
             y = self.active.dataset.y[np.searchsorted(self.active.lines, model.labels)]
             form = self.state.standardization.form
-            if chosen_form(model.P, y, form, self.known.sign) != form:
+            if self._chosen(model.P, y, form) != form:
                 return None, False
         if searching and len(model) <= SEARCH_ROWS and self.algorithm.jumps:
             value = standing.value + prior.log_density(standing.theta)
@@ -155,7 +155,7 @@ class Modelling:
         fitted = self._fitted(start, data, moments, standardization, search=search, fresh=self.fresh)
         self.standing = self.warm = None  # frees the memory of the old model before the new one is made
         if (search or self.fresh is not None) and self.algorithm.transform == "auto":
-            form = chosen_form(fitted.posterior.P, data.y, standardization.form, self.known.sign)
+            form = self._chosen(fitted.posterior.P, data.y, standardization.form)
             if form != standardization.form:
                 standardization = Standardization.of(data.y, form, self.known.sign)
                 fitted = self._fitted(fitted.hyper, data, moments, standardization, search=True)
@@ -169,6 +169,10 @@ class Modelling:
         self.outcomes = self.constrained.fitted(rows, self.unfit, self.rng, anchor)
         self._anchor(rows, fitted, anchor)
         return fitted.posterior if self.carried is None else self.carried.posterior(self.step.z)
+
+    def _chosen(self, P: Array, y: Array, form: Form) -> Form:
+        """How to transform these values, which so far have this form."""
+        return chosen_form(P, y, form, self.known.sign, self.known.forms)
 
     def _likelier(
         self, hyper: Hyperparameters, values: tuple[Array, Array, Array], value: float | None = None
@@ -224,7 +228,7 @@ class Modelling:
         self.step.z = self.known.sign * standardization.apply(y)
 
     def _standardization(self, y: Array) -> Standardization:
-        """Of these values, transformed as the algorithm says or as last chosen, if all of them are positive."""
+        """Of these values, transformed as the algorithm says or as last chosen, if that suits them."""
         standardization = Standardization.of(y, self.expected.form, self.known.sign)
         was_log = self.state.hyper is None or self.state.standardization.power == 0.0
         if self.algorithm.transform == "log" and standardization.power != 0.0 and len(y) >= MIN_ROWS and was_log:

@@ -4,6 +4,7 @@ Whatever is wrong is a ValueError that names the place, so that it is found when
 next ask.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from reprlib import repr as brief
@@ -13,7 +14,7 @@ from ebbtide.checks import as_finite, is_text, is_whole
 from ebbtide.clock import LARGEST_TIME
 from ebbtide.errors import EbbtideError
 from ebbtide.gp.hyperparameters import Families, Hyperparameters
-from ebbtide.gp.standardization import FORMS
+from ebbtide.gp.standardization import FORMS, Standardization
 from ebbtide.guards import MEANING
 from ebbtide.parts.staleness import EventTriggeredReset, PeriodicReset, ResponseBudget, WassersteinBudget
 from ebbtide.parts.timing import WithinHorizon
@@ -60,7 +61,7 @@ def check_state(state: State, definition: Definition) -> None:
         _check_hyper(state.hyper, definition)
     for name, test in _STANDARDIZATION.items():
         _require(test(getattr(state.standardization, name)), f"standardization.{name}", state.standardization)
-    _require(state.standardization.form in FORMS, "standardization", state.standardization)
+    _check_form(state.standardization, 1.0 if definition.direction == "maximize" else -1.0)
     _check_memory("policy", state.policy, _remembered(definition.algorithm.staleness))
     _check_memory("timing", state.timing, _remembered(definition.algorithm.timing))
     _require(state.latest_reading is None or _is_time(state.latest_reading), "latest_reading", state.latest_reading)
@@ -237,6 +238,13 @@ def _remembered(part: Any) -> Mapping[str, Test] | None:
         case WithinHorizon():
             return {"calm": _is_duration, "told": _is_duration}
     return None
+
+
+def _check_form(standardization: Standardization, sign: float) -> None:
+    """The form is one that can be chosen, and what is bent is the worse side."""
+    _require(standardization.form in FORMS, "standardization", standardization)
+    bent = sign * standardization.span >= sys.float_info.min
+    _require(bent or standardization.span == 0.0, "standardization.span", standardization)
 
 
 def _require(right: bool, place: str, found: Any) -> None:
