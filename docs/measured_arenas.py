@@ -3,7 +3,7 @@
 import pandas as pd
 
 OURS = "tide"
-ASKS = (300, 1000, 3000)
+ASKS = (300, 1000, 3000, 10000)
 PER_CHANGE = {300: 3, 1000: 10, 3000: 30, 10000: 100}
 STATIC = "best static"
 TOLD = "simbench told"
@@ -45,6 +45,21 @@ def _evidence(line: pd.Series) -> list[str]:
         return ["–", "–", f"{line['pairs']}"]
     p = "< 0.001" if line["p"] < 0.001 else f"{line['p']:.2g}"
     return [f"{line['low']:.2f} to {line['high']:.2f}", p, f"{line['pairs']}"]
+
+
+def beginnings_header(found: pd.DataFrame) -> list[str]:
+    return ["other", "arena", "other's", OURS, "ratio", "95 % interval", "p", "pairs"]
+
+
+def beginnings_rows(found: pd.DataFrame) -> list[list[str]]:
+    lines = found[found["figure"] == "beginnings"]
+    return [[str(line["rival"]), str(line["arena"]), *_both(line)] for _, line in lines.iterrows()]
+
+
+def _both(line: pd.Series) -> list[str]:
+    """Theirs, ours, the ratio and the evidence."""
+    means = [f"{line[side]:.3g}" for side in ("theirs", "ours")]
+    return [*means, f"**{line['ratio']:.2f}**", *_evidence(line)]
 
 
 def static_header(found: pd.DataFrame) -> list[str]:
@@ -94,14 +109,4 @@ def grid_header(found: pd.DataFrame) -> list[str]:
 
 def grid_rows(found: pd.DataFrame) -> list[list[str]]:
     lines = found[found["figure"] == "grid"]
-    return [
-        [
-            str(line["asks"]),
-            *str(line["rival"]).split(": "),
-            f"{line['theirs']:.3g}",
-            f"{line['ours']:.3g}",
-            f"**{line['ratio']:.2f}**",
-            *_evidence(line),
-        ]
-        for _, line in lines.iterrows()
-    ]
+    return [[str(line["asks"]), *str(line["rival"]).split(": "), *_both(line)] for _, line in lines.iterrows()]

@@ -482,6 +482,7 @@ TABLES = {
         f"arenas-peers-{asks}": arenas(partial(measured_arenas.peers_rows, asks=asks), measured_arenas.peers_header)
         for asks in measured_arenas.ASKS
     },
+    "arenas-beginnings": arenas(measured_arenas.beginnings_rows, measured_arenas.beginnings_header),
     "arenas-static": arenas(measured_arenas.static_rows, measured_arenas.static_header),
     "arenas-regrets": arenas(measured_arenas.regrets_rows, measured_arenas.regrets_header),
     "arenas-grid": arenas(measured_arenas.grid_rows, measured_arenas.grid_header),

@@ -5,14 +5,15 @@
 | figure  | what is compared                                                                                     |
 |---------|------------------------------------------------------------------------------------------------------|
 | `peers` | time-weighted regret of `tide` / each other contender, in each arena and over all; "simbench told"    |
-|         | is the grid with a `tide` that is told of load, sun and day, and does not count among all            |
+|         | is the grid with a `tide` that is told of load, sun and day, and does not count among all;           |
+|         | `beginnings`: the same over the first asks of a run                                                  |
 | `grid`  | `tide` on SimBench, told of the load and the sun, the day, the limits, or the cost of moving / untold |
 
 Ratios are paired by seed: geometric means with 95 % intervals, and the p of Wilcoxon's signed-rank test. "best window"
 is the sliding window whose length was the best in hindsight for each seed, "best static" the best setting in
 hindsight among those that never change, for which the number of asks does not matter. What takes minutes a run has
-`--slow-seeds`: GPSampler and Xopt, with few asks only, and W-DBO with many; the column `pairs` says how many seeds both
-have.
+`--slow-seeds`: GPSampler and Xopt with few asks, W-DBO with many; the column `pairs` says how many seeds both have.
+With most asks a run of GPSampler or Xopt would take hours, so both sides are compared over the beginning of a run.
 Runs are kept in out/arenas.csv, and another call goes on with them: remove it when an optimizer changes.
 """
 
@@ -36,11 +37,11 @@ ARENAS = ("gmpb-2d", "gmpb-3d", "gmpb-5d", "deap-moving-peaks", "simbench")
 QUICK = ("tide", "CMA-ES", "TPE")
 FASTEST = ("tide", "CMA-ES")
 SLOW = ("GPSampler", "Xopt")
+BEGINNINGS = (("GPSampler", 1000), ("Xopt", 300))  # of runs with MANY asks or more: how many of them are made
 ASKS = (300, 1000, 3000, 10000)  # 3, 10, 30 and 100 between two changes; on the grid 43, 143, 429 and 1,429 a day
-# With more asks than FEW, windows of these lengths hold too short a time, and the grid is told all or nothing; with
-# more than MANY, few contenders end within minutes.
+# With more asks than FEW, the grid is told all or nothing; with more than MANY, few contenders end within minutes.
 FEWEST, FEW, MANY = ASKS[:3]
-BEST_WINDOW = "best window"
+BEST_WINDOW, WINDOW_NAMES = "best window", tuple(f"window {size}" for size in WINDOWS)
 RIVALS = ("w-dbo", BEST_WINDOW, "CMA-ES", "TPE", "GPSampler", "Xopt", STATIC)
 TOLD_OF_ITS_WORLD = ("simbench told", "simbench", "tide: context day")  # a name, the arena and our contender
 # What the grid's optimizer is told, the arena, and the measure that is compared with an optimizer that is not told.
@@ -59,12 +60,19 @@ def quick(asks: int) -> tuple[str, ...]:
     """The contenders that all seeds have."""
     if asks > MANY:
         return FASTEST
-    return QUICK + (("w-dbo", *(f"window {size}" for size in WINDOWS)) if asks <= FEW else ())
+    return QUICK + (("w-dbo", *WINDOW_NAMES) if asks <= FEW else ())
 
 
 def slow(asks: int) -> tuple[str, ...]:
     """Those that take minutes a run."""
-    return SLOW if asks <= FEWEST else ("w-dbo",) if asks > FEW else ()
+    if asks <= FEW:
+        return SLOW
+    return ("w-dbo", *WINDOW_NAMES, *(("TPE",) if asks > MANY else ()))
+
+
+def begun(asks: int) -> list[tuple[str, int]]:
+    """Those that would take hours, how many of their asks are made, and the same for ours."""
+    return [pair for name, first in BEGINNINGS for pair in ((name, first), ("tide", first))] if asks >= MANY else []
 
 
 def informed(asks: int) -> list[tuple[str, str]]:
@@ -83,7 +91,9 @@ def cases_of(chosen: argparse.Namespace) -> list[Case]:
         if "grid" in chosen.only:
             cases += [Case(arena, name, n, seed) for n in chosen.asks for arena, name in informed(n)]
     for seed in range(min(chosen.slow_seeds, chosen.seeds)) if "peers" in chosen.only else ():
-        cases += [Case(arena, name, n, seed) for n in chosen.asks for arena in chosen.arenas for name in slow(n)]
+        runs = [(arena, n) for n in chosen.asks for arena in chosen.arenas]
+        cases += [Case(arena, name, n, seed) for arena, n in runs for name in slow(n)]
+        cases += [Case(arena, name, n, seed, first) for arena, n in runs for name, first in begun(n)]
     return cases
 
 
@@ -94,17 +104,19 @@ class Runs:
         made = frame.reset_index()
         self.frame = made[made["asks"].isin([0, asks]) & (made["seed"] < seeds)]
 
-    def of(self, arena: str, contender: str, measure: str) -> pd.Series:
+    def of(self, arena: str, contender: str, measure: str, first: int = 0) -> pd.Series:
         """By seed, as far as there are runs."""
         if contender == BEST_WINDOW:
-            windows = [self.of(arena, f"window {size}", measure) for size in WINDOWS]
+            windows = [self.of(arena, name, measure, first) for name in WINDOW_NAMES]
             return pd.concat(windows, axis=1, join="inner").min(axis=1)
-        mine = (self.frame["arena"] == arena) & (self.frame["contender"] == contender)
-        return self.frame[mine].set_index("seed")[measure].astype(float)
+        frame = self.frame
+        mine = (frame["arena"] == arena) & (frame["contender"] == contender) & (frame["first"] == first)
+        return frame[mine].set_index("seed")[measure].astype(float)
 
-    def pairs(self, arena: str, above: str, below: str, measure: str = "regret") -> tuple[Array, Array]:
+    def pairs(self, arena: str, above: str, below: str, measure: str = "regret", first: int = 0) -> tuple[Array, Array]:
         """Of the seeds that both have."""
-        both = pd.concat([self.of(arena, name, measure) for name in (above, below)], axis=1, join="inner").sort_index()
+        columns = [self.of(arena, name, measure, first) for name in (above, below)]
+        both = pd.concat(columns, axis=1, join="inner").sort_index()
         return both.iloc[:, 0].to_numpy(), both.iloc[:, 1].to_numpy()
 
 
@@ -139,6 +151,15 @@ def peers(runs: Runs, arenas: Sequence[str]) -> list[dict[str, object]]:
     return rows
 
 
+def beginnings(runs: Runs, arenas: Sequence[str]) -> list[dict[str, object]]:
+    rows = []
+    for rival, first in BEGINNINGS:
+        pairs = {arena: runs.pairs(arena, "tide", rival, first=first) for arena in arenas}
+        named = f"{rival}, the first {first:,}"
+        rows += [compared("beginnings", arena, named, *pair) for arena, pair in pairs.items() if len(pair[0])]
+    return rows
+
+
 def grid(runs: Runs) -> list[dict[str, object]]:
     pairs = [
         (told, arena, measure, runs.pairs(arena, f"tide: {told}", "tide", measure)) for told, arena, measure in TOLD
@@ -167,13 +188,13 @@ def main() -> None:
     rows: list[dict[str, object]] = []
     for asks in chosen.asks:
         runs = Runs(frame, asks, chosen.seeds)
-        found = peers(runs, chosen.arenas) if "peers" in chosen.only else []
+        found = peers(runs, chosen.arenas) + beginnings(runs, chosen.arenas) if "peers" in chosen.only else []
         found += grid(runs) if "grid" in chosen.only else []
         rows += [{"asks": asks} | row for row in found]
     sys.stderr.write("\n")
     for row in rows:
         shown = f"{row['ratio']:6} [{row['low']}, {row['high']}]"
-        sys.stdout.write(f"{row['asks']:4} {row['figure']:6} {row['arena']:18} {row['rival']:20} {shown:24}")
+        sys.stdout.write(f"{row['asks']:4} {row['figure']:10} {row['arena']:18} {row['rival']:28} {shown:24}")
         sys.stdout.write(f" p = {row['p']:6}  {row['ours']} / {row['theirs']}, {row['pairs']} pairs\n")
     record("arenas", rows, "make perf-arenas")
 

@@ -95,15 +95,22 @@ class Optuna:
 
 
 class CmaEs:
-    """CMA-ES of the package `cmaes`, from the middle, with its default population."""
+    """CMA-ES of the package `cmaes`, from the middle, with its default population.
+
+    Where it should stop, it starts anew at the best of its last generation: otherwise its steps may grow beyond all
+    bounds on an objective that jumps.
+    """
 
     def __init__(self, problem: Problem, seed: int) -> None:
+        self.problem, self.seed = problem, seed
+        self.generation: list[tuple[Array, float]] = []
+        self._start(np.full(problem.dim, 0.5))
+
+    def _start(self, mean: Array) -> None:
         from cmaes import CMA
 
-        self.problem = problem
-        unit = np.tile([0.0, 1.0], (problem.dim, 1))
-        self.search = CMA(mean=np.full(problem.dim, 0.5), sigma=0.3, bounds=unit, seed=seed)
-        self.generation: list[tuple[Array, float]] = []
+        unit = np.tile([0.0, 1.0], (self.problem.dim, 1))
+        self.search = CMA(mean=mean, sigma=0.3, bounds=unit, seed=self.seed)
 
     def ask(self, t: float) -> Array:
         self.unit = self.search.ask()
@@ -113,6 +120,9 @@ class CmaEs:
         self.generation.append((self.unit, -value))
         if len(self.generation) == self.search.population_size:
             self.search.tell(self.generation)
+            if self.search.should_stop():
+                best, _ = min(self.generation, key=lambda told: told[1])
+                self._start(best)
             self.generation = []
 
 

@@ -26,11 +26,12 @@ class Case:
     contender: str
     asks: int
     seed: int
+    first: int = 0  # so many of the asks are made; 0: all
 
 
 @dataclass(frozen=True)
 class Result:
-    """The regret is weighted with time: a setting is in force until the next ask."""
+    """The regret is weighted with time, as far as asks are made: a setting is in force until the next ask."""
 
     regret: float
     violated: float  # the share of the asks whose measured values break a limit of the arena
@@ -50,8 +51,8 @@ def result(case: Case) -> Result:
         if case.contender == STATIC:
             return Result(static_regret(problem), 0.0, 0, 0.0)
         X, violated, seconds = pursued(case, problem)
-        asked = np.arange(case.asks) / case.asks
-        lost = regret(problem, X, asked, moments())
+        asked = np.arange(len(X)) / case.asks
+        lost = regret(problem, X, asked, moments()[moments() < len(X) / case.asks])
     return Result(lost, violated, int(np.count_nonzero(np.diff(X[:, 0]))), seconds)
 
 
@@ -59,8 +60,9 @@ def pursued(case: Case, problem: Problem) -> tuple[Array, float, float]:
     """The settings, the share that breaks a limit, and the seconds that it took; all see the same noise."""
     rng = np.random.default_rng([case.seed, case.asks, 29])
     one = contender(case.contender, problem, case.seed)
-    X, broken, seconds = np.empty((case.asks, problem.dim)), 0, 0.0
-    for k in range(case.asks):
+    made = case.first or case.asks
+    X, broken, seconds = np.empty((made, problem.dim)), 0, 0.0
+    for k in range(made):
         t, noise = k / case.asks, rng.normal(size=1 + len(problem.constraints))
         began = time.perf_counter()
         X[k] = one.ask(t)
@@ -74,7 +76,7 @@ def pursued(case: Case, problem: Problem) -> tuple[Array, float, float]:
         began = time.perf_counter()
         one.tell(X[k], value, outcomes)
         seconds += time.perf_counter() - began
-    return X, broken / case.asks, seconds
+    return X, broken / made, seconds
 
 
 def static_regret(problem: Problem) -> float:

@@ -19,14 +19,15 @@ import world_runs
 PROBLEM = "wlan-worst-user"  # with constraints, as a grid has them
 
 
-def frame(regrets, asks=30):
+def frame(regrets, asks=30, first=0):
     """As the kept runs are, of regrets by arena, contender and seed."""
     rows = [
-        {"arena": arena, "contender": name, "asks": asks, "seed": seed, "regret": lost, "taps": 1, "violated": 0.0}
+        {"arena": arena, "contender": name, "asks": asks, "seed": seed, "first": first, "regret": lost}
         for (arena, name), losses in regrets.items()
         for seed, lost in enumerate(losses)
     ]
-    return pd.DataFrame(rows).set_index(["arena", "contender", "asks", "seed"])
+    keys = ["arena", "contender", "asks", "seed", "first"]
+    return pd.DataFrame(rows).assign(taps=1, violated=0.0).set_index(keys)
 
 
 def test_all_contenders_are_asked_at_the_same_moments_and_see_the_same_noise(monkeypatch):
@@ -100,20 +101,52 @@ def test_over_all_arenas_every_pair_counts_once():
 def test_runs_come_seed_by_seed_and_slow_ones_last_with_fewer_seeds():
     chosen = arenas.options().parse_args(["--seeds", "3", "--slow-seeds", "1", "--arenas", "gmpb-2d"])
     cases = arenas.cases_of(chosen)
-    last = [case for case in cases if case.contender in arenas.slow(case.asks)]
-    assert {(case.contender, case.asks, case.seed) for case in last} == {
-        *((name, 300, 0) for name in arenas.SLOW),
-        ("w-dbo", 3000, 0),
-        ("w-dbo", 10000, 0),
+    last = [case for case in cases if case.first or case.contender in arenas.slow(case.asks)]
+    assert {(case.contender, case.asks, case.first) for case in last} == {
+        *((name, asks, 0) for name in arenas.SLOW for asks in (300, 1000)),
+        *((name, asks, 0) for name in ("w-dbo", *arenas.WINDOW_NAMES) for asks in (3000, 10000)),
+        ("TPE", 10000, 0),
+        *((name, n, first) for n in (3000, 10000) for peer, first in arenas.BEGINNINGS for name in (peer, "tide")),
     }
+    assert {case.seed for case in last} == {0}
     assert cases[-len(last) :] == last
     assert [case.seed for case in cases[: -len(last)]] == sorted(case.seed for case in cases[: -len(last)])
     assert {case.contender for case in cases} >= {*arenas.quick(300), *arenas.SLOW, "tide: limits"}
     assert all(case.contender in arenas_contenders.CONTENDERS or case.contender == arenas_runs.STATIC for case in cases)
-    assert len({astuple(case) for case in cases if case.contender == "TPE"}) == 3 * sum(
+    assert len({astuple(case) for case in cases if case.contender == "TPE"}) == 1 + 3 * sum(
         asks <= arenas.MANY for asks in arenas.ASKS
     )
-    assert {case.contender for case in cases if case.asks > arenas.MANY} == {*arenas.FASTEST, "w-dbo"}
+
+
+def test_the_beginning_of_a_run_is_judged_until_its_last_ask(monkeypatch):
+    """Its asks, moments and noise are those of the whole run."""
+
+    class Fixed:
+        def ask(self, t):
+            return np.array([0.2, 0.7]) if t < 0.25 else np.array([0.9, 0.9])
+
+        def tell(self, x, value, outcomes):
+            told.append(value)
+
+    monkeypatch.setattr(arenas_runs, "contender", lambda name, problem, seed: Fixed())
+    problem, told = eb.benchmarks.get("hartmann3"), []
+    monkeypatch.setattr(arenas_runs, "problem_of", lambda case: problem)
+    lost = arenas_runs.result(arenas_runs.Case("hartmann3", "one", 40, 3, first=10)).regret
+    begun, told = told, []
+    arenas_runs.result(arenas_runs.Case("hartmann3", "one", 40, 3))
+    assert begun == told[:10]
+    times = world_runs.moments()[world_runs.moments() < 0.25]
+    assert lost == world_runs.regret(problem, np.array([[0.2, 0.7]]), np.zeros(1), times)
+
+
+def test_beginnings_are_compared_with_as_much_of_our_own_run():
+    name, first = arenas.BEGINNINGS[0]
+    whole = frame({("a", "tide"): [1.0, 1.0]})
+    runs = pd.concat([whole, frame({("a", "tide"): [2.0, 3.0], ("a", name): [8.0, 12.0]}, first=first)])
+    assert arenas.peers(arenas.Runs(runs, asks=30, seeds=2), ["a"]) == []
+    (row,) = arenas.beginnings(arenas.Runs(runs, asks=30, seeds=2), ["a"])
+    assert (row["figure"], row["ratio"], row["ours"], row["theirs"], row["pairs"]) == ("beginnings", 0.25, 2.5, 10.0, 2)
+    assert row["rival"] == f"{name}, the first {first:,}"
 
 
 def test_the_best_static_setting_has_no_number_of_asks():
