@@ -48,12 +48,12 @@ def _evidence(line: pd.Series) -> list[str]:
 
 
 def beginnings_header(found: pd.DataFrame) -> list[str]:
-    return ["other", "arena", "other's", OURS, "ratio", "95 % interval", "p", "pairs"]
+    return ["asks in all", "other", "arena", "other's", OURS, "ratio", "95 % interval", "p", "pairs"]
 
 
 def beginnings_rows(found: pd.DataFrame) -> list[list[str]]:
     lines = found[found["figure"] == "beginnings"]
-    return [[str(line["rival"]), str(line["arena"]), *_both(line)] for _, line in lines.iterrows()]
+    return [[f"{line['asks']:,}", str(line["rival"]), str(line["arena"]), *_both(line)] for _, line in lines.iterrows()]
 
 
 def _both(line: pd.Series) -> list[str]:

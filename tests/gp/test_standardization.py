@@ -133,6 +133,7 @@ def test_a_form_that_does_not_suit_the_values_is_given_up(rng):
     y = drawn(rng, X, t)
     P = condition(KERNEL, NOISE, X, t, y).P
     assert chosen_form(P, y, Form(0.0)) == PLAIN
+    assert chosen_form(P, y, BENT, forms=(PLAIN,)) == PLAIN  # nor one that may not be chosen any more
     assert Standardization.of(y, Form(0.0)).form == PLAIN
     assert Standardization.of(np.append(np.zeros(30), 1.0), BENT).form == PLAIN  # its quartiles are equal
 

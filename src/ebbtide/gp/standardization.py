@@ -94,6 +94,11 @@ class Standardization:
         return Form(self.power, self.span != 0.0)
 
     @property
+    def unbent(self) -> "Standardization":
+        """The same scale for values as they are."""
+        return replace(self, knee=0.0, span=0.0) if self.span else self
+
+    @property
     def factor(self) -> float:
         """By which a difference of T becomes one of what does not depend on g: y, yᵖ/p, or log y. Bent values are
         taken for what they are on the better side, where T is y.
@@ -194,14 +199,14 @@ def is_positive(y: Array) -> bool:
 
 
 def chosen_form(P: Array, y: Array, current: Form, sign: float = 1.0, forms: tuple[Form, ...] = FORMS) -> Form:
-    """The form with the highest evidence; the current one, unless another is clearly better.
+    """The form with the highest evidence; the current one, unless another is clearly better, or it is none of `forms`.
 
     With v = T(y) − mean and the kernel of P, whose variance λ takes its best value for each form, the log evidence is
     −(n/2) log(vᵀPv) + Σ log T'(yᵢ), up to what all forms share.
     """
     scores = {form: evidence(P, y, form, sign) for form in forms}
     best = max(scores, key=lambda form: scores[form])
-    return best if scores[best] > scores[current] + SWITCH_GAIN else current
+    return best if scores[best] > scores.get(current, -math.inf) + SWITCH_GAIN else current
 
 
 def evidence(P: Array, y: Array, form: Form, sign: float = 1.0) -> float:

@@ -150,15 +150,15 @@ class Knowledge(Facts):
     def _outliers(self, rows: Rows) -> Mask:
         data, held = self._active.dataset.take(rows), self._state.standardization
         fitted = self._state.hyper is not None and held.suits(data.y)
-        z = (held if fitted else Standardization.by_quartiles(data.y, self.usual_form, self.sign)).apply(data.y)
+        unit = held if fitted else Standardization.by_quartiles(data.y, self.usual_form, self.sign)
         # Bending closes the gap that tells a gross error on the worse side from the others.
-        told = Standardization.of(data.y).apply(data.y) if held.form.bent else z
+        told = unit.unbent.apply(data.y)
         if not is_suspicious(told):
-            return np.zeros(len(z), dtype=bool)
+            return np.zeros(len(rows), dtype=bool)
         kernel = self.families.kernel(self.hyper)
         moments, lines = self.axis.rows(rows), self._active.lines[rows]
-        inputs = self.inputs(data)
-        return outliers(kernel, self.hyper.noise, inputs, moments, z, lines, told=told, rescale=not fitted)
+        X, z = self.inputs(data), unit.apply(data.y)
+        return outliers(kernel, self.hyper.noise, X, moments, z, lines, told=told, rescale=not fitted)
 
     def prior(self) -> Prior:
         limits = None if self.algorithm.temporal is None else self.axis.limits()

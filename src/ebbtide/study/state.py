@@ -17,6 +17,7 @@ from ebbtide.study import contexts
 # Fields that stored states did not always have; they are left out while they are empty.
 ADDED = ("contexts", "context_lines", "latest", "outcomes", "level", "anchor", "family")
 ADDED_HYPERPARAMETERS = ("context", "cycles", "jumps")
+UNTRANSFORMED = vars(Standardization())
 
 
 @dataclass(frozen=True)
@@ -80,12 +81,8 @@ class State:
 
 def _stored(standardization: Standardization) -> dict[str, float]:
     """Without what it always is as long as values are not transformed, and did not have before they could be."""
-    usual = vars(Standardization())
-    return {
-        name: value
-        for name, value in vars(standardization).items()
-        if name in ("mean", "scale") or value != usual[name]
-    }
+    found = vars(standardization).items()
+    return {name: value for name, value in found if name in ("mean", "scale") or value != UNTRANSFORMED[name]}
 
 
 def tuples(value: Any) -> Any:
